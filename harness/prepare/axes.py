@@ -124,7 +124,10 @@ def _empty(form: Form) -> bool:
 
 
 def find(module: bytes, form: Form, exists: Callable[[bytes, Form, Axis, int], object] = with_size) -> list[Axis]:
-    """The axes of an op, those of its operands first. A dimension that nothing can change belongs to none."""
+    """The axes of an op, those of its operands first. A dimension that nothing can change belongs to none, as all of a
+    loop, whose bodies take its operands as they are."""
+    if form.name == "stablehlo.while":
+        return []
     places: list[tuple[Place, int]] = [
         (("o", n, d), extent) for n, shape in enumerate(form.operands) for d, extent in enumerate(shape)
     ]

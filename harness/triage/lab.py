@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -67,13 +68,13 @@ class Variant:
     @property
     def form(self) -> Form:
         """What its op is like, or its program as one. Raises InvalidVariantError."""
-        return _as_one(self).form if self.name else read(self.module)
+        return _as_one(self.module, self.name).form if self.name else read(self.module)
 
     @property
     def single(self) -> SingleOp:
         """Its op, or its program as one."""
         if self.name:
-            return _as_one(self).op
+            return _as_one(self.module, self.name).op
         split = split_module(self.module)
         (node,) = (node for node in split.program.nodes if node.kind != "constant")
         return split.ops[node.op_id]
@@ -188,7 +189,8 @@ class Lab:
                 break
             if (place := self._shows(part, changes)) is not None and (best is None or place < best[0]):
                 best = place, part
-        place, part = best or (0, fewest(split, lambda part: self._shows(part, changes[:1]) is not None))
+        shows = partial(self._shows, changes=changes[:1])
+        place, part = best or (0, fewest(split, lambda part: shows(part) is not None, lambda: self.out_of_budget))
         if part is None:
             got = "no time to find it" if self.out_of_budget else f"none, not even all of {len(split.ops)} ops"
             raise InputError("opscope reduce", f"a part that shows {changes[0].what}", got, "a longer --budget")
@@ -389,17 +391,18 @@ class _AsOne:
     form: Form
 
 
-def _as_one(variant: Variant) -> _AsOne:
-    split = split_module(variant.module)
+@lru_cache(4)
+def _as_one(module: bytes, name: str) -> _AsOne:
+    split = split_module(module)
     taken, given = ([split.values[v] for v in of] for of in (split.program.arguments, split.program.results))
-    op_id = words_digest(variant.module.hex(), digits=16)
-    op = SingleOp(op_id, variant.name, variant.module, tuple(taken), tuple(given), {}, ())
+    op_id = words_digest(module.hex(), digits=16)
+    op = SingleOp(op_id, name, module, tuple(taken), tuple(given), {}, ())
     shapes, kinds = (
         (tuple(d.shape for d in of) for of in (taken, given)),
         (tuple(d.data_type for d in of) for of in (taken, given)),
     )
     (operands, results), (types, result_types) = shapes, kinds
-    return _AsOne(op, Form(variant.name, operands, types, results, result_types, (), tuple(range(len(taken)))))
+    return _AsOne(op, Form(name, operands, types, results, result_types, (), tuple(range(len(taken)))))
 
 
 def _ops(split: SplitModule) -> Iterator[Variant]:
@@ -408,22 +411,25 @@ def _ops(split: SplitModule) -> Iterator[Variant]:
     yield from (Variant(op.bytecode, ()) for op in sorted(ops, key=lambda op: _elements((*op.inputs, *op.outputs))))
 
 
-def fewest(split: SplitModule, shows: Callable[[Variant], bool]) -> Variant | None:
+def fewest(
+    split: SplitModule, shows: Callable[[Variant], bool], ended: Callable[[], bool] = lambda: False
+) -> Variant | None:
     """The ops of a model without any run of them that need not be there, runs of half of them first, as one module;
-    None if not even all of them do. `shows` says whether a module still shows what is looked for."""
+    None if not even all of them do. `shows` says whether a module still shows what is looked for, `ended` whether the
+    best so far has to do: a module of many ops takes its time even where it is not tried."""
     line, best = Line(split.program, uncounted(split.program)), None
     held, size = list(line.places), len(line.places)
     while size > 1:
         size = (size + 1) // 2
         start = 0
-        while start < len(held):
+        while start < len(held) and not ended():
             fewer = held[:start] + held[start + size :]
             part = _window(split, line, fewer) if fewer else None
             if part is not None and shows(part):
                 held, best = fewer, part
             else:
                 start += size
-    whole = None if best else _window(split, line, held)
+    whole = None if best or ended() else _window(split, line, held)
     return whole if whole is not None and shows(whole) else best
 
 

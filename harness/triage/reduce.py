@@ -11,12 +11,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from opscope.harness.prepare import axes
 from opscope.harness.prepare.mlir import attribute_text
-from opscope.harness.prepare.mlir.variant import Form, InvalidVariantError, region_kinds, without_inner_ops
+from opscope.harness.prepare.mlir.variant import Form, InvalidVariantError, inlined, region_kinds, without_inner_ops
 from opscope.harness.record.stages import Stage
 from opscope.harness.triage.lab import Lab, Tried, Variant, fitted, refit
 from opscope.harness.triage.piece_axes import PieceAxes
@@ -107,8 +108,11 @@ class _Search:
                 yield refit(variant, form, *valid)
 
     def _axes(self) -> None:
-        form = self.best.variant.form
-        for found_axis in sorted(axes.find(self.best.variant.module, form), key=lambda axis: -axis.size):
+        def exists(*of: Any) -> bool:  # each try builds a module
+            return not self.lab.out_of_budget and axes.with_size(*of) is not None
+
+        found = axes.find(self.best.variant.module, self.best.variant.form, exists)
+        for found_axis in sorted(found, key=lambda axis: -axis.size):
             axis, below = found_axis, 0  # no size up to `below` fails
             while not self.lab.out_of_budget:
                 sizes = _between(below, axis.size)
@@ -191,6 +195,8 @@ class _Search:
                     break
 
     def _regions(self) -> None:
+        if (module := inlined(self.best.variant.module)) is not None:
+            self._first("its functions in their places", [Variant(module, self.best.variant.inputs)])
         while self.best.variant.form.region_ops and not self.lab.out_of_budget:
             variant = self.best.variant
             # The op that failed must still be there: a maximum whose body returns an argument is another op.

@@ -10,8 +10,9 @@ from pathlib import Path
 from opscope.base.file_names import resolved
 from opscope.base.temporary_folder import TemporaryFolder
 from opscope.harness.record.errors import InputError
-from opscope.harness.record.optest import backend_label
+from opscope.harness.record.optest import backend_label, release_in
 from opscope.harness.triage.revisions import Chain, Checkouts, Repository, State, git, revision, top_of
+from opscope.reports.nightly.history import asked_releases
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,19 @@ def _file_in(repo: Path, backend: str) -> str:
         if file.is_file() and file.is_relative_to(top):
             return f"{kind}{colon}{file.relative_to(top)}"
     return ""
+
+
+def releases_from(old: str, new: str) -> tuple[str, list[str]] | None:
+    """`tt@0.1.1..0.1.3` of two builds that are releases of one backend, and the releases between them; None of others,
+    and where the new one is not the later."""
+    versions = [release_in(backend) for backend in (old, new)]
+    names = {backend.removesuffix(f"@{version}") for backend, version in zip((old, new), versions, strict=True)}
+    if not all(versions) or len(names) > 1:
+        return None
+    word = f"{old}..{versions[1]}"
+    with suppress(InputError):
+        return word, [release.version for release in asked_releases(word)][1:-1]
+    return None
 
 
 @contextmanager

@@ -45,7 +45,7 @@ NOTHING = "interrupted; nothing was compared"
     default="1m",
     show_default=True,
     metavar="TIME",
-    help="With --new: time to shrink the ops and models that show what is worse, such as 10m; 0: none.",
+    help="With --new: time to shrink the ops and models that show what changed, such as 10m; 0: none.",
 )
 @click.option(
     "--commits", default="", metavar="OLD..NEW", help="With --new: the commits of the builds, for the comment."

@@ -28,6 +28,8 @@ class Sweep:
     shards: int
     names_board: bool = True
     """Whether its name has the board: a configuration that names no boards may be of a compiler that has none."""
+    part: str = ""
+    """Which of several runs of the same it is; no part of its cell."""
 
     @property
     def cell(self) -> str:
@@ -44,7 +46,7 @@ class Sweep:
     def label(self) -> str:
         """Its name on screen and in the summary."""
         part = f" shard {self.shard}/{self.shards}" if self.shard else ""
-        words = (",".join(labels([self.backend])), self.board, self.data_format)
+        words = (",".join(labels([self.backend])), self.board, self.data_format, self.part)
         return " ".join(filter(None, words)) + part
 
     def run_dir(self, root: Path, night_id: str) -> Path:

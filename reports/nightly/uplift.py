@@ -22,6 +22,7 @@ from opscope.base.statuses import RIGHT
 from opscope.base.visible_text import percent_change
 from opscope.harness.backends import registry
 from opscope.harness.record.errors import InputError
+from opscope.harness.record.one_failure import UNLOADED, failure_of_all
 from opscope.harness.record.optest import backend_label
 from opscope.harness.record.records import WHOLE_MODEL, OpTest
 from opscope.harness.record.run_folders import runs_root
@@ -41,7 +42,7 @@ from opscope.reports.nightly.sweeps import Sweep, first_command, sweeps
 from opscope.reports.nightly.uplift_leads import Lead, leads_of
 from opscope.reports.records import lowered
 
-WHERE = "opscope gate"
+WHERE, HINT = "opscope gate", "opscope doctor"
 FULL = "full"
 SUITE = "suite:"
 """Models that are sets of single ops."""
@@ -124,6 +125,9 @@ class Uplift:
     """A change's `what`, or the id of an op that fails anew -> the team that owns it (ci/owners.yaml)."""
     leads: Mapping[str, Lead] = field(default_factory=dict)
     """A change's `what`, the id of an op that fails anew, or the name of a model that costs more -> its follow-up."""
+    between: tuple[str, ...] | None = None
+    """The releases between the builds, where something is to be followed up; None where they are not two of one
+    backend."""
 
     @property
     def verdict(self) -> str:
@@ -151,7 +155,7 @@ class Asked:
     smallest: bool
     """Whether the ops of models that changed are compiled alone, and the smallest made smaller."""
     reduce: float
-    """Seconds in which the ops that show what is worse are made smaller, in all."""
+    """Seconds in which the ops that show a change are made smaller, in all."""
     root: Path
     commits: str = ""
     """What the builds were made of, as `OLD..NEW`."""
@@ -212,9 +216,9 @@ def run(asked: Asked, watch: Watch, say: Callable[[str], None]) -> Uplift:
     alone = sweep.pair((*suites, *words), SPLIT) if suites or words else None
     found = _uplift(asked, pair, alone, (*suites, *declined), seconds)
     began = time.monotonic()
-    leads = leads_of(asked, folder, found, (pair, alone), say)
+    leads, between = leads_of(asked, folder, found, (pair, alone), say)
     seconds["smallest"] = round(time.monotonic() - began, 1)
-    return replace(found, leads=leads, seconds=seconds)
+    return replace(found, leads=leads, between=between, seconds=seconds)
 
 
 @dataclass(frozen=True)
@@ -246,19 +250,22 @@ class _Sweeps:
             options["no_cache"] = True
         content = {"models": [*models], "architectures": [asked.arch], "backends": [backend]}
         config = Config(Path(WHERE), content, models, (backend,), (asked.arch,), workers=asked.workers, options=options)
-        [sweep] = sweeps(config)
+        part = " ".join(filter(None, (workflow, again)))
+        sweep = replace(*sweeps(config), part=part)
         name = "-".join(filter(None, (self.folder.name, "gate", sweep.cell, workflow, again)))
         run_dir = runs_root(asked.root) / name
         log, counter, began = self.folder / f"{name}.txt", Counter(run_dir), time.monotonic()
         command = first_command(sweep, config, run_dir, None)
         child(command, asked.root, log, lambda: self._look(sweep, counter), source.environment)
-        took = self.seconds[f"{source.name} {workflow}{f' {again}' if again else ''}"] = round(
-            time.monotonic() - began, 1
-        )
+        took = self.seconds[f"{source.name} {part}"] = round(time.monotonic() - began, 1)
         if not (run_dir / RUN_FILE).is_file() or outcome_of(run_dir) not in FINISHED:
             raise InputError(f"{WHERE}: {source.name}", "a run to its end", last_line(log) or "none", f"less {log}")
-        lowered.keep(run_dir, load_run(run_dir).tests)
-        self.say(f"{sweep.label}, {workflow}: {took:.0f} s")
+        tests = load_run(run_dir).tests
+        unloaded = failure_of_all(tests)
+        if unloaded is not None and UNLOADED in (unloaded.error_message or ""):  # which says nothing of its programs
+            raise InputError(f"{WHERE}: {source.name}", "a build that can be loaded", str(unloaded.error_message), HINT)
+        lowered.keep(run_dir, tests)
+        self.say(f"{sweep.label}: {took:.0f} s")
         return run_dir
 
     def _look(self, sweep: Sweep, counter: Counter) -> None:
@@ -287,7 +294,7 @@ def _uplift(
         for op_id, op in each.views[1].ops.items()
     )
     if not compared and not computed:
-        raise InputError(WHERE, "a program that both builds made", "none", "opscope doctor; --model mnist_mlp")
+        raise InputError(WHERE, "a program that both builds made", "none", f"{HINT}; --model mnist_mlp")
     models = _models(pair) if pair is not None else []
     ops = _models(alone) if alone is not None else []
     # Ops of models that only helped to find the smallest are in their models already.

@@ -110,20 +110,24 @@ def _different(models: Sequence[Model]) -> int:
 
 
 def _changes(uplift: Uplift) -> Table:
-    every = sorted(uplift.changes or uplift.op_changes, key=lambda group: (group.cycles or 0) <= 0)  # worse first
+    every = [
+        (group, _together(group, uplift) if group.cycles is None else None)
+        for group in uplift.changes or uplift.op_changes
+    ]
+    every.sort(key=lambda each: (each[1][0] if each[1] else each[0].cycles or 0) <= 0)  # worse first
     simulated = any(each.cycles is not None for each in _computed(uplift))
     rows = [
         (
-            f"{_mark(group)} {group.what}",
+            f"{_mark(together[0] if together else group.cycles)} {group.what}",
             _names(group),
             _counts(group),
-            _price(group) or ("not known" if simulated else ""),
+            _price(group, together) or ("not known" if simulated else ""),
             Op(group.smallest_id, cut(_smallest_of(group, uplift), MOST_OF_NAME), "", 0, "", "")
             if group.smallest
             else "",
             uplift.owners.get(group.what, ""),
         )
-        for group in every[:MOST_CHANGES]
+        for group, together in every[:MOST_CHANGES]
     ]
     heads = (f"change ({len(every)})", "models", "counts", "cycles", "smallest")
     columns = [*map(Column, heads), Column("owner", fillable=True)]
@@ -146,15 +150,14 @@ def _of_ops_alone(uplift: Uplift) -> list[Group]:
 def _change(group: Group) -> str:
     """A change in a line: of the op in which it costs or saves most."""
     more = f"; and {counted(len(group.ops) - 1, 'other op')}" if len(group.ops) > 1 else ""
-    return f"{_mark(group)} {cut(group.what, MOST_OF_NAME)}: {group.places[0].text}{more}"
+    return f"{_mark(group.cycles)} {cut(group.what, MOST_OF_NAME)}: {group.places[0].text}{more}"
 
 
 def _failing(row: Row, team: str) -> str:
     return f"{f'{team}: ' if team else ''}{row.op_name} {', '.join(row.models)}: {row.error_b}"
 
 
-def _mark(group: Group) -> str:
-    cycles = group.cycles
+def _mark(cycles: int | None) -> str:
     return "⚪" if not cycles else "🔴" if cycles > 0 else "🟢"
 
 
@@ -177,7 +180,10 @@ def _counts(group: Group) -> str:
     return ", ".join(words[:MOST_COUNTS]) + more
 
 
-def _price(group: Group) -> str:
+def _price(group: Group, together: tuple[int, int] | None) -> str:
+    if together is not None:
+        rest, others = together
+        return f"{rest:+,} with {counted(others, 'other')}" if others else f"{rest:+,}"
     priced = [place for place in group.places if place.cycles is not None]
     if not priced or group.cycles is None:
         return ""
@@ -190,15 +196,43 @@ def _price(group: Group) -> str:
     return f"{group.cycles:+,}{share}{by}"
 
 
+def _together(group: Group, uplift: Uplift) -> tuple[int, int] | None:
+    """What the changes cost together that have no price of their own in the models of one that has none, and how many
+    others they are; None where the models have no cycles."""
+    cycles = {model.name: model.cycles[1] - model.cycles[0] for model in uplift.models if model.cycles is not None}
+    names = cycles.keys() & {place.name for place in group.places}
+    changes = [[place for place in other.places if place.name in names] for other in uplift.changes]
+    others = sum(any(place.cycles is None for place in places) for places in changes) - 1
+    known = (place.cycles for places in changes for place in places if place.cycles is not None)
+    rest = sum(cycles[name] for name in names) - sum(now - before for before, now in known)
+    return (rest, others) if names else None
+
+
 def _leads(uplift: Uplift, most: int, modules: int) -> str:
     """What is worse, with the commands that look into it, and the modules of those that were made small enough."""
     leads = [*uplift.leads.values()]
-    rows = [(cut(lead.what, MOST_OF_NAME), _smallest(lead), lead.reduce, lead.bisect) for lead in leads[:most]]
+    commits = ["" if uplift.between else lead.bisect for lead in leads[:most]]  # of releases all have one line
+    rows = [
+        (cut(lead.what, MOST_OF_NAME), _smallest(lead), lead.reduce, commit)
+        for lead, commit in zip(leads, commits, strict=False)
+    ]
     columns = [Column("of"), *(Column(head, "code", fillable=True) for head in ("smallest", "smaller", "commit"))]
     short = [lead for lead in leads[:most] if lead.module and _is_short(lead.module)]
-    since = code(uplift.commits or f"{uplift.old.name}..{uplift.new.name}")
-    parts = [rows and f"Since: {since}", rendered(Table(columns, rows, left_out=len(leads) - len(rows)))]
+    parts = [rows and f"Since: {_since(uplift)}", rendered(Table(columns, rows, left_out=len(leads) - len(rows)))]
     return "\n\n".join([*filter(None, parts), *(fenced(lead.module, "mlir") for lead in short[:modules])])
+
+
+def _since(uplift: Uplift) -> str:
+    """The commits of the builds, or their names and why there are no commits."""
+    if uplift.commits:
+        return code(uplift.commits)
+    found, between = len(uplift.between or ()), ""
+    if uplift.between is not None:
+        lines = dict.fromkeys(lead.bisect for lead in uplift.leads.values() if lead.bisect)
+        between = f", {counted(found, 'release') if found else 'no release'} between"
+        between += f" ({', '.join(map(code, [*lines][:MOST_OTHERS]))})" if found and lines else ""
+    unknown = f"neither build names its commit ({code('--commits OLD..NEW')} does)"
+    return f"{code(f'{uplift.old.name}..{uplift.new.name}')}{between}; {unknown}"
 
 
 def _smallest(lead: Lead) -> str:

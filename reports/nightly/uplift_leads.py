@@ -1,8 +1,7 @@
-"""What follows a line of a gate: the smallest module that shows it, and the command that finds its commit.
+"""What follows a line of a gate: the smallest module that shows it, and the command that finds its commit or release.
 
-What is not known to be better is made smaller while both builds are there (`opscope reduce`), within one budget. The
-measure of `opscope bisect --on` is the first that tells the two builds apart: a count, a layout, cycles, temporary
-memory, the verdict.
+Each is made smaller while both builds are there (`opscope reduce`), within one budget. The measure of `opscope bisect
+--on` is the first that tells the two builds apart: a count, a layout, cycles, temporary memory, the verdict.
 """
 
 from __future__ import annotations
@@ -13,10 +12,12 @@ import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from opscope.base.live import progress
 from opscope.base.own_command import own_command
 from opscope.base.results_folder import make_folder
 from opscope.base.visible_text import cut
@@ -25,6 +26,7 @@ from opscope.harness.record.records import WHOLE_MODEL
 from opscope.harness.record.result_options import changed_words
 from opscope.reports.compare.changed_programs import is_counted_each_time
 from opscope.reports.compare.lowered_differently import Group, Place, word_of
+from opscope.reports.nightly.builds import releases_from
 from opscope.reports.nightly.running import child, last_line
 
 if TYPE_CHECKING:
@@ -48,8 +50,8 @@ class Lead:
     reduce: str = ""
     """The command that makes the smallest op or the model that shows it smaller."""
     bisect: str = ""
-    """The command that finds its commit; empty where the commits or how they are built is not known, or where no
-    measure tells the builds apart."""
+    """The command that finds its commit, of releases with others between them the one that finds the release; empty
+    where the commits or how they are built is not known, or where no measure tells the builds apart."""
     after: str = ""
     """What is left of the smallest op or of the model: name and operands; empty where it was not made smaller."""
     elements: tuple[int, int] | None = None
@@ -78,25 +80,31 @@ class _Subject:
     change: str = ""
     """The name of what changed in a model; empty for an op."""
 
+    @property
+    def order(self) -> tuple[bool, bool]:
+        """What is made smaller first: an op, in seconds, before a model, and what is worse before what is better."""
+        return bool(self.change), self.better
+
 
 def leads_of(
     asked: Asked, folder: Path, found: Uplift, pairs: tuple[Pair | None, Pair | None], say: Callable[[str], None]
-) -> dict[str, Lead]:
+) -> tuple[dict[str, Lead], tuple[str, ...] | None]:
     """Leads by a change's `what`, the id of an op that fails now, and the name of a model that costs more though its
-    program is none of the changes.
+    program is none of the changes; and the releases between the builds, if they are such and anything is led to.
 
     `folder` is the gate's, `pairs` are the runs of whole models and of ops alone.
     """
-    subjects = dict(_Subjects(asked, found, pairs).every())
+    every = _Subjects(asked, found, pairs)
+    subjects = dict(every.every())
     until = time.monotonic() + (asked.reduce if asked.smallest else 0)
-    worse = [key for key, subject in subjects.items() if not subject.better and subject.op_id]
+    keys = sorted((key for key, each in subjects.items() if each.op_id), key=lambda key: subjects[key].order)
     leads = {key: subject.lead for key, subject in subjects.items()}
-    for number, key in enumerate(worse):
-        seconds = (until - time.monotonic()) / (len(worse) - number)
-        if seconds > 0:
+    for number, key in enumerate(keys):  # half for each but the last: a part of it would make none of them smaller
+        if (seconds := (until - time.monotonic()) / min(len(keys) - number, 2)) > 0:
+            progress.step(f"making {cut(leads[key].what, 60)} smaller", number, len(keys))
             leads[key] = _smaller(asked, folder, subjects[key], seconds)
             say(f"smallest of {cut(leads[key].what, 60)}: {leads[key].after or leads[key].why}")
-    return leads
+    return leads, tuple(every.releases[1]) if leads and every.releases is not None else None
 
 
 @dataclass(frozen=True)
@@ -113,7 +121,7 @@ class _Subjects:
             model = self._model(pair, row.op_id)
             ways = [(test.status, test.failed_stage) for of in pair.tests if (test := of.get(row.op_id)) is not None]
             on = ("verdict" if model else "") if ways[0] != ways[-1] else "pcc" if row.pcc_a != row.pcc_b else None
-            bisect = self._bisect(pair, row.op_id, on)
+            bisect = self._bisect(pair, row.op_id, on, fails=True)
             command = f"opscope reduce {row.op_id} --run {word_of(pair.folders[1])}"
             yield row.op_id, _Subject(Lead(row.op_name, command, bisect), row.op_id, pair, lowering=False)
         models, alone = self.pairs
@@ -154,10 +162,20 @@ class _Subjects:
     def _options(self) -> list[str]:
         return changed_words({**self.asked.options, "arch": self.asked.arch})
 
-    def _bisect(self, pair: Pair, op_id: str, on: str | None) -> str:
+    @cached_property
+    def releases(self) -> tuple[str, list[str]] | None:
+        """The builds as releases of one backend, and those between them."""
+        return releases_from(self.asked.old.backend, self.asked.new.backend)
+
+    def _bisect(self, pair: Pair, op_id: str, on: str | None, *, fails: bool = False) -> str:
         """The line that finds the commit of what a measure says of a model, or of an op; of an op's failure with an
-        empty one, none without one."""
+        empty one, none without one. Of releases it finds the release, by all of those between."""
         at, model = self.asked.revisions, self._model(pair, op_id)
+        if at is None and self.releases is not None and self.releases[1]:
+            name = model or next(iter(pair.views[1].ops[op_id].uses_of))
+            word = next((word for word in self.asked.words_for(name) if name not in self.asked.suites), name)
+            words = ["opscope", "history", "--backend", self.releases[0], "--model", word, *self._options]
+            return shlex.join([*words, *(["--workflow", "full"] if model else []), *(["--bisect"] if fails else [])])
         if at is None or at.ends is None or on is None:
             return ""
         subject = ["--model", model, *self._options] if model else [op_id, "--run", word_of(pair.folders[1])]

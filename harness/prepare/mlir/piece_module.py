@@ -45,10 +45,11 @@ def build(piece: Piece, split: SplitModule) -> bytes:
 
     Raises CannotBuildError where StableHLO refuses it.
     """
-    sources = {node.path: _Source.of(split.ops[node.op_id].bytecode) for node in piece.nodes if node.value is None}
+    used = {node.op_id for node in piece.nodes if node.value is None}
+    sources = {op_id: _Source.of(split.ops[op_id].bytecode) for op_id in used}
     types: dict[int, Any] = {}
     for node in piece.nodes:
-        if (source := sources.get(node.path)) is not None:
+        if (source := sources.get(node.op_id)) is not None:
             types |= zip(node.operands, (value.type for value in source.op.operands), strict=True)
             types |= zip(node.inputs, (argument.type for argument in source.block.arguments), strict=True)
             types |= zip(node.results, (result.type for result in source.op.results), strict=True)
@@ -62,7 +63,7 @@ def build(piece: Piece, split: SplitModule) -> bytes:
                 if node.value is not None:
                     joined.constant(node.results[0], node.value)
                 else:
-                    joined.op(node, sources[node.path])
+                    joined.op(node, sources[node.op_id])
             ir.Operation.create("func.return", operands=[new[v] for v in piece.results], ip=joined.point)
         return to_bytecode(verified(module))
 

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from jaxlib.mlir import ir
+from jaxlib.mlir.passmanager import PassManager
 
 from opscope.harness.prepare.identity import attribute_items
 from opscope.harness.prepare.mlir.door import Module, load, to_bytecode
+from opscope.harness.prepare.mlir.single_op import inner_ops
 from opscope.harness.prepare.mlir.values import tensor_desc
 
 Shape = tuple[int, ...]
@@ -161,6 +163,7 @@ def _built(module: bytes, form: Form) -> bytes:
             form.name, results=results, operands=operands, attributes=attributes, regions=len(old.regions), ip=point
         )
         _move_regions(old, op, form)
+        _read_from(block, old_main.regions[0].blocks[0], op)
         ir.Operation.create("func.return", operands=list(op.results), ip=point)
         built.operation.verify()
         return to_bytecode(built)
@@ -184,6 +187,21 @@ def _constant(value: ir.Value, tensor: ir.Type, point: ir.InsertionPoint) -> ir.
         "stablehlo.constant", results=[tensor], attributes={"value": ir.Attribute.parse(text)}, ip=point
     )
     return operation.results[0]
+
+
+def _read_from(block: ir.Block, before: ir.Block, op: ir.Operation) -> None:
+    """Has the regions of an op read the arguments and constants of its new block where they read those of the one
+    before, as branches do: that one goes with its module."""
+    outer: dict[Any, Any] = dict(zip(before.arguments, block.arguments, strict=True))
+    constants: dict[Any, ir.Operation] = {
+        result: each for each in map(_operation, before.operations) for result in each.results
+    }
+    for inner in inner_ops(op):
+        for place, value in enumerate(inner.operands):
+            if value in constants:
+                outer[value] = constants.pop(value).clone(ir.InsertionPoint(op)).results[0]
+            if value in outer:
+                inner.operands[place] = outer[value]
 
 
 def _move_regions(old: ir.Operation, new: ir.Operation, form: Form) -> None:
@@ -232,6 +250,44 @@ def region_kinds(module: bytes) -> tuple[str, ...]:
     return tuple(kinds)
 
 
+def inlined(module: bytes) -> bytes | None:
+    """The module with functions that its op's regions call in the places of the calls; None if they call none."""
+    source = load(module)
+    copy = ir.Module.parse(to_bytecode(source), source.context)
+    functions = {_symbol(op, "sym_name"): op for op in map(_operation, copy.body.operations)}
+    found = False
+    while calls := [op for op in _inner(main_op(copy)) if op.name == "func.call"]:
+        found = True
+        for call in calls:
+            [block] = functions[_symbol(call, "callee")].regions[0].blocks
+            values = dict(zip(block.arguments, call.operands, strict=True))
+            *body, end = map(_operation, block.operations)
+            for op in body:
+                clone = op.clone(ir.InsertionPoint(call))
+                for old, new in zip((op, *inner_ops(op)), (clone, *inner_ops(clone)), strict=True):
+                    for place, value in enumerate(old.operands):
+                        if value in values:
+                            new.operands[place] = values[value]
+                values |= zip(op.results, clone.results, strict=True)
+            for result, value in zip(call.results, end.operands, strict=True):
+                result.replace_all_uses_with(values[value])
+            call.erase()
+    if not found:
+        return None
+    with copy.context:
+        PassManager.parse("builtin.module(symbol-dce)").run(copy.operation)
+    return to_bytecode(copy)
+
+
+def _operation(view: Any) -> ir.Operation:
+    return view.operation
+
+
+def _symbol(op: ir.Operation, name: str) -> str:
+    attribute: Any = op.attributes[name]
+    return str(attribute.value)
+
+
 def without_inner_ops(module: bytes) -> Iterator[bytes]:
     """Modules with one op less in the regions: its result replaced by a value of its type that was there before it."""
     count = read(module).region_ops
@@ -243,17 +299,21 @@ def without_inner_ops(module: bytes) -> Iterator[bytes]:
 
 
 def _without(module: bytes, index: int, choice: int) -> bytes | None:
-    """`module` without inner op `index`, the `choice`-th candidate in its place; None if there is no such module."""
+    """`module` without inner op `index`, the `choice`-th candidate in its place, or nothing if nobody reads it; None if
+    there is no such module."""
     source = load(module)
     copy = ir.Module.parse(to_bytecode(source), source.context)
     op = list(_inner(main_op(copy)))[index]
-    if len(op.results) != 1:
+    if any(True for result in op.results for _ in result.uses):
+        if len(op.results) != 1:
+            return None
+        arguments = list(op.block.arguments)
+        candidates = [value for value in (*op.operands, *arguments) if value.type == op.results[0].type]
+        if choice >= len(candidates):
+            return None
+        op.results[0].replace_all_uses_with(candidates[choice])
+    elif choice:
         return None
-    arguments = list(op.block.arguments)
-    candidates = [value for value in (*op.operands, *arguments) if value.type == op.results[0].type]
-    if choice >= len(candidates):
-        return None
-    op.results[0].replace_all_uses_with(candidates[choice])
     op.erase()
     try:
         copy.operation.verify()

@@ -6,11 +6,14 @@ import re
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from opscope.base.tests.captured import captured
-from opscope.harness.prepare.mlir.variant import Form, region_kinds
+from opscope.harness.prepare.mlir.door import load
+from opscope.harness.prepare.mlir.variant import Form, build, inlined, read, region_kinds, without_inner_ops
 from opscope.harness.prepare.split import split_module
 from opscope.harness.prepare.split_guard import of_entry, split_bytes
 from opscope.harness.record.errors import InputError
@@ -19,9 +22,9 @@ from opscope.harness.tests.faulty_backends import hidden
 from opscope.harness.tests.own_backend import own_backend
 from opscope.harness.tests.triage.runs import binary, run, unary
 from opscope.harness.triage import bundle, in_child, narrowing
-from opscope.harness.triage.lab import Lab, Variant, fewest
+from opscope.harness.triage.lab import Lab, Tried, Variant, fewest
 from opscope.harness.triage.probe import Probed, probe
-from opscope.harness.triage.reduce import Reduced, form_text, reduce
+from opscope.harness.triage.reduce import Reduced, _Search, form_text, reduce
 
 CONV = """func.func @main(%a: tensor<2x12x12x40xf32>, %b: tensor<3x3x40x24xf32>) -> tensor<2x8x8x24xf32> {
   %0 = stablehlo.convolution(%a, %b) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f],
@@ -87,6 +90,21 @@ LOOP = """func.func @main(%a: tensor<4x6xf32>, %n: tensor<i32>) -> (tensor<4x6xf
   return %0#0, %0#1 : tensor<4x6xf32>, tensor<i32>
 }
 """
+CALLS = (
+    LOOP.replace(
+        "stablehlo.multiply %x, %x : tensor<4x6xf32>", "func.call @step(%x) : (tensor<4x6xf32>) -> tensor<4x6xf32>"
+    )
+    + """func.func private @step(%x: tensor<4x6xf32>) -> tensor<4x6xf32> {
+  %0:2 = func.call @both(%x, %x) : (tensor<4x6xf32>, tensor<4x6xf32>) -> (tensor<4x6xf32>, tensor<4x6xf32>)
+  %1 = stablehlo.multiply %0#1, %0#0 : tensor<4x6xf32>
+  return %1 : tensor<4x6xf32>
+}
+func.func private @both(%x: tensor<4x6xf32>, %y: tensor<4x6xf32>) -> (tensor<4x6xf32>, tensor<4x6xf32>) {
+  %0 = stablehlo.add %x, %y : tensor<4x6xf32>
+  return %x, %0 : tensor<4x6xf32>, tensor<4x6xf32>
+}
+"""
+)
 BRANCHES = """func.func @main(%a: tensor<4xf32>, %n: tensor<i32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %0:2 = "stablehlo.case"(%n) ({
       %1 = stablehlo.multiply %a, %a : tensor<4xf32>
@@ -417,10 +435,44 @@ def test_a_model_is_reduced_by_way_of_the_op_or_window_that_differs_alone(
 
 
 @pytest.mark.slow
-def test_a_loop_is_reduced_by_the_ops_of_its_bodies(tmp_path: Path) -> None:
-    outcome = reduced(tmp_path, LOOP, "'stablehlo.while' in str(op.op)")
+@pytest.mark.parametrize("module", [LOOP, CALLS])
+def test_a_loop_is_reduced_by_the_ops_of_its_bodies(tmp_path: Path, module: str) -> None:
+    outcome = reduced(tmp_path, module, "'stablehlo.while' in str(op.op)")
     assert (outcome.before.name, outcome.before.region_ops) == ("stablehlo.while", 5)
     assert (outcome.after.name, outcome.after.region_ops) == ("stablehlo.while", 3)
+    assert b"call" not in outcome.tried.variant.module
+
+
+def test_what_nobody_reads_is_left_out_without_another_in_its_place() -> None:
+    dead = "      %9 = stablehlo.reshape %x : (tensor<4x6xf32>) -> tensor<24xf32>\n      %2 ="
+    (op,) = of_entry(split_bytes(LOOP.replace("      %2 =", dead)))
+    assert read(op.bytecode).region_ops == 6
+    assert any("reshape" not in str(load(fewer)) for fewer in without_inner_ops(op.bytecode))
+
+
+def test_branches_of_a_variant_read_its_own_arguments_and_constants() -> None:
+    module = BRANCHES.replace("  %0:2", "  %c = stablehlo.constant dense<2.0> : tensor<4xf32>\n  %0:2").replace(
+        "%a, %a", "%a, %c"
+    )
+    (op,) = of_entry(split_bytes(module))
+    for _ in range(20):  # what is read after it has gone is there at times
+        variant, form = build(op.bytecode, read(op.bytecode))
+        assert form == read(op.bytecode)
+        text = str(load(variant))
+        assert re.search(r"multiply %arg\d, %cst\b", text)
+        assert re.search(r"negate %arg\d\b", text)
+
+
+def test_functions_that_a_body_calls_stand_in_their_places() -> None:
+    (op,) = of_entry(split_bytes(CALLS))
+    module = inlined(op.bytecode)
+    assert module is not None
+    assert inlined(module) is None
+    text = str(load(module))
+    body = text[text.index(" do {") :]
+    assert re.findall(r"stablehlo\.(\w+)", body) == ["constant", "add", "multiply", "add", "return"]
+    assert re.search(r"%(\d+) = stablehlo\.add %iterArg, %iterArg.*\n.*multiply %\1, %iterArg ", body)
+    assert text.count("func.func") == 1
 
 
 @pytest.mark.parametrize(
@@ -447,6 +499,18 @@ def test_of_a_model_stay_the_ops_that_a_change_needs(needed: tuple[str, ...], op
 
     found = fewest(split, shows)
     assert (found and len(split_module(found.module).program.nodes)) == ops
+
+
+def test_what_is_over_time_builds_no_more_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    split, ends, built = split_module(MODEL), iter((False, False, True)), list[int]()
+    monkeypatch.setattr("opscope.harness.triage.lab._window", lambda *_: built.append(1))
+    assert fewest(split, lambda _: False, lambda: next(ends, True)) is None
+    assert len(built) == 2
+    over: Any = SimpleNamespace(out_of_budget=True, best=None)
+    monkeypatch.setattr("opscope.harness.prepare.axes.with_size", lambda *_: built.append(1))
+    op = next(op for op in split.ops.values() if op.inputs)
+    _Search(over, Tried(Variant(op.bytecode, ()), None, fails=True, passes=False), print)._axes()
+    assert len(built) == 2
 
 
 @pytest.mark.parametrize(

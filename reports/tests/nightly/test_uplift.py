@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import fields, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,9 +21,10 @@ from click.testing import CliRunner
 
 from opscope.base.places import HOME
 from opscope.base.yaml_text import read_yaml
+from opscope.harness.cache import package_index
 from opscope.harness.cli.main import root as opscope
 from opscope.harness.record.errors import InputError
-from opscope.harness.record.records import ResultCheck
+from opscope.harness.record.records import WHOLE_MODEL, ResultCheck
 from opscope.harness.record.store import RUN_FILE, load_run
 from opscope.harness.tests.own_backend import own_backend
 from opscope.harness.triage.reading import read_measure
@@ -31,7 +33,7 @@ from opscope.reports.compare.lowered_differently import Group, Place
 from opscope.reports.nightly import pull_request, uplift_comment
 from opscope.reports.nightly.builds import Source, between
 from opscope.reports.nightly.uplift import WRONG_IN_BOTH, Asked, Build, Model, Uplift, numbers_of
-from opscope.reports.nightly.uplift_leads import Lead, measure_of
+from opscope.reports.nightly.uplift_leads import Lead, leads_of, measure_of
 from opscope.reports.tests.nights import Op, night
 
 MODEL = """func.func @main(%a: tensor<4x4xf32>, %b: tensor<4x4xf32>) -> tensor<4x4xf32> {
@@ -226,11 +228,58 @@ def test_the_commits_of_a_build_in_a_checkout_are_those_since_the_histories_part
     assert found("tt@0.1.3", "last..side") is None
 
 
-def pasted(line: str) -> str:
+@pytest.mark.parametrize(
+    ("old", "new", "between", "line"),
+    [
+        (
+            "tt@0.1.0",
+            "tt@0.1.3",
+            ("0.1.1", "0.1.2"),
+            "--backend tt@0.1.0..0.1.3 --model net --arch p150 --workflow full",
+        ),
+        ("tt@0.1.2", "tt@0.1.3", (), ""),
+        ("tt@0.1.3", "tt@0.1.0", None, ""),
+        ("tt@0.1.0", "xla@0.1.3", None, ""),
+        ("tt@a-0.1.0-py3-none-any.whl", "tt@0.1.3", None, ""),
+        ("apart.py", "wrong.py", None, ""),
+    ],
+)
+def test_of_releases_the_release_is_looked_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, old: str, new: str, between: tuple[str, ...] | None, line: str
+) -> None:
+    monkeypatch.setattr(package_index, "known_releases", lambda *_: ["0.1.0", "0.1.1", "0.1.2", "0.1.3", "0.1.4"])
+    ops = {
+        "1" * 16: SimpleNamespace(op_name=WHOLE_MODEL, uses_of={"net": 1}),
+        "2" * 16: SimpleNamespace(op_name="stablehlo.add", uses_of={"suite:ops": 1}),
+    }
+    view, folder = SimpleNamespace(ops=ops), tmp_path / "runs" / "new"
+    tests = {"2" * 16: SimpleNamespace(status="compile_failed", failed_stage="compile")}
+    pair: Any = SimpleNamespace(views=(view, view), tests=({}, tests), folders=(folder, folder))
+    sides = Source(old, old), Source(new, new)
+    asked = Asked(*sides, ("net", "suite:ops"), "p150", 1, {}, slower=1, smallest=True, reduce=0, root=tmp_path)
+    place = Place("net", "1" * 16, 1, {"my.add": (6, 9)}, {}, None, "")
+    group = Group("my.add +3", ("1" * 16,), "", "", "ops", (place,), "1", "1" * 16)
+    [failing] = uplift(0, 0, 1).news
+    failing = replace(failing, op_id="2" * 16)
+    found = replace(uplift(0, 0, 0), changes=(group,), news=(failing,), models=(), commits="")
+    leads, releases = leads_of(asked, tmp_path, found, (pair, None), print)
+    history = f"opscope history {line}" if line else ""
+    assert (leads["my.add +3"].bisect, releases) == (history, between)
+    failed = history.replace("net", "suite:ops").replace("--workflow full", "--bisect")
+    assert leads["2" * 16].bisect == failed, "of what fails the releases are halved"
+    text = uplift_comment.text(replace(found, leads=leads, between=releases))
+    assert [text.count(f"`{each}`") for each in (history, failed) if each] == [1, 1][: 2 * bool(between)], "not in rows"
+    assert "; neither build names its commit (`--commits OLD..NEW` does)" in text
+    number = {None: "", (): "no release between;"}.get(between, "2 releases between (`opscope history")
+    assert f", {number}" in text
+    assert "names its commit" not in uplift_comment.text(replace(found, leads=leads, commits="1..2"))
+
+
+def pasted(line: str, code: int = 0) -> str:
     """What a line prints that a comment has."""
     command = [sys.executable, "-P", "-m", "opscope.harness.cli.main", *shlex.split(line)[1:]]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == code, done.stdout + done.stderr
     return done.stdout
 
 
@@ -249,6 +298,9 @@ def test_a_change_is_followed_to_its_module_and_its_commit(place: Path, commits:
     [longer] = re.findall("`(opscope gate .*?)`", text)
     assert longer.endswith("--model m.mlir --reduce 10m")
     assert "HEAD" not in longer, "it is another tomorrow"
+    again = pasted(longer, code=1)
+    assert "`window:add f32[4,4], f32[4,4]: 48 of 48 elements`" in again
+    assert found in again
 
 
 @pytest.mark.slow
@@ -259,6 +311,8 @@ def test_a_change_of_builds_that_stay_is_made_smaller_by_the_line_of_the_comment
     assert (Path(lead["folder"]) / "module.mlir").read_text(encoding="utf-8") == lead["module"]
     assert lead["module"] in pasted(lead["reduce"])
     assert not lead["bisect"], "of no commits"
+    better = json.loads(gate("--old", "apart.py", "--new", "fusing.py", "--json", code=0))
+    assert [lead["elements"] for lead in better["leads"].values()] == [[48, 48]]
     answer = json.loads(gate("--old", "apart.py", "--new", "wrong.py", "--json", "--reduce", "0", code=1))
     assert not any(lead["module"] or lead["why"] for lead in answer["leads"].values())
     failed = next(lead for lead in answer["leads"].values() if "--against" not in lead["reduce"])
@@ -344,6 +398,18 @@ def test_what_cannot_be_compared_is_one_line(
     done = CliRunner().invoke(opscope, ["gate", "--model", "m.mlir", *words])
     assert isinstance(done.exception, InputError)
     assert said in f"{done.exception} {done.output}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sides", [("fusing", "gone"), ("gone", "fusing")])
+def test_a_build_that_cannot_be_loaded_is_no_worse_one(place: Path, sides: tuple[str, str]) -> None:
+    source = own_backend("gone", 'raise StageError("gone cannot be loaded: no such symbol")', at="host")
+    (place / "gone.py").write_text(source, encoding="utf-8")
+    words = [word for flag, name in zip(("--old", "--new"), sides, strict=True) for word in (flag, f"{name}.py")]
+    done = CliRunner().invoke(opscope, ["gate", "--model", "m.mlir", *words])
+    said = "opscope gate: gone.py: expected a build that can be loaded, got gone cannot be loaded: no such symbol; try"
+    assert isinstance(done.exception, InputError), done.output
+    assert str(done.exception).startswith(said)
 
 
 WITHOUT_BIAS = """
@@ -507,6 +573,12 @@ def test_a_price_that_is_not_known_is_not_none() -> None:
     comments = [uplift_comment.text(replace(base, changes=(replace(group, places=(each,)),))) for each in both]
     assert ["| not known |" in text for text in comments] == [True, False]
     assert ["| 0 |" in text for text in comments] == [False, True]
+    net = replace(base.models[0], name="net", cycles=(100, 160))
+    priced = replace(group, what="my.mul -1", places=(replace(place, cycles=(9, 5), priced_by="kernels"),))
+    some = replace(base, models=(*base.models, net), changes=(group, replace(group, what="my.div +1"), priced))
+    assert uplift_comment.text(some).count("| +64 with 1 other |") == 2, "60 in all, 4 less by the one that is known"
+    assert "| 🔴 my.add +1 |" in uplift_comment.text(some)
+    assert "| +64 |" in uplift_comment.text(replace(some, changes=(group, priced)))
     none = replace(base, models=tuple(replace(each, cycles=None) for each in base.models))
     assert "not known" not in uplift_comment.text(replace(none, changes=(group,)))
 
