@@ -238,6 +238,7 @@ def test_an_answer_is_a_list_that_shows_its_run(cache, tmp_path):
     assert repr(tests) == f"3 ops: 3 success; {tmp_path / 'run'}"
     assert repr(OpTests(tests[:1], tests.run_dir)) == f"1 op: 1 success; {tmp_path / 'run'}"
     assert tests.failures == []
+    assert tests.failures._page().export_text().split() == ["no", "op", "fails"]
     assert list(tests.frame()["op_name"]) == [test.op_name for test in tests]
     assert tests.report() == tmp_path / "run/report.html"
     assert "3 unique ops = 3 success" in tests._repr_html_()
