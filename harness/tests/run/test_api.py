@@ -249,6 +249,8 @@ def test_an_answer_is_a_list_that_shows_its_run(cache, tmp_path):
     [
         (lambda: run_op_by_op(jnp.tanh), InputError, "expected example inputs after the model, got none"),
         (lambda: run_op_by_op(MODULE, 1.0), InputError, "expected a function or a framework's module before them"),
+        (lambda: run_op_by_op(["a.mlir", "b.mlir"]), InputError, "expected a model: .*, got list; try for several"),
+        (lambda: run_op_by_op(3), InputError, "expected a model: .*, got int"),
         (lambda: run_op_by_op(MODULE, archs="n150"), TypeError, "'archs'; try arch"),
     ],
 )
