@@ -23,7 +23,9 @@ OF_RUNS = "opscope.of_runs"
 """Entry points that make something of run folders: `report`, `diff`."""
 WIDTH = 100
 """Columns of the page in a notebook."""
-_HTML = '<pre style="line-height:normal;overflow-x:auto">{code}</pre>'
+_FONT = "font-family:Menlo,'DejaVu Sans Mono',Consolas,monospace"
+_HTML = f'<pre style="{_FONT};line-height:normal;overflow-x:auto">{{code}}</pre>'
+"""Columns stand below each other in a notebook's own style too, which may have another font."""
 
 
 class OpTests(list[OpTest]):

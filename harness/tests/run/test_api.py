@@ -242,6 +242,7 @@ def test_an_answer_is_a_list_that_shows_its_run(cache, tmp_path):
     assert list(tests.frame()["op_name"]) == [test.op_name for test in tests]
     assert tests.report() == tmp_path / "run/report.html"
     assert "3 unique ops = 3 success" in tests._repr_html_()
+    assert "monospace" in tests._repr_html_().partition(">")[0]
 
 
 @pytest.mark.parametrize(
