@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import isfinite
 
+from opscope.base.visible_text import counted
 from opscope.compiler.buda.balancer.limiter import limiter_cycles
 from opscope.compiler.buda.balancer.op_model import OpModel
 from opscope.compiler.buda.plan import BudaPlan
@@ -83,7 +84,8 @@ def borrowed_note(plan: BudaPlan) -> str:
 
 
 def _head(plan: BudaPlan) -> Iterator[str]:
-    yield f"{plan.graph.name}: {len(plan.graph.ops)} ops on {plan.budget.arch} {plan.budget.grid}, policy {plan.policy}"
+    ops = counted(len(plan.graph.ops), "op")
+    yield f"{plan.graph.name}: {ops} on {plan.budget.arch} {plan.budget.grid}, policy {plan.policy}"
     if note := borrowed_note(plan):
         yield note
     if plan.unmeasured:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from opscope.base.statuses import RIGHT
+from opscope.base.visible_text import counted
 from opscope.harness.backends import registry
 from opscope.harness.backends.commands import description, tracing
 from opscope.harness.cache.claims import Claims
@@ -255,7 +256,7 @@ class _Trial:
         """What the ops have left behind, in their process and in folders."""
         left = Counter(line.partition(":")[0] for test in self._first for line in test.left_behind)
         for what, ops in left.items():
-            yield Check("left behind", NOTE, f"{what} by {ops} ops, each of which cost a new process")
+            yield Check("left behind", NOTE, f"{what} by {counted(ops, 'op')}, each of which cost a new process")
         spoiled = [test.op_name for test in self._first if test.overwritten_inputs]
         if spoiled:
             yield Check("inputs", NOTE, f"overwritten by {', '.join(spoiled)}")

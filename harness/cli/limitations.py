@@ -10,6 +10,7 @@ import click
 
 from opscope.base.file_names import resolved
 from opscope.base.page import Page
+from opscope.base.visible_text import counted
 from opscope.harness.limitations import import_rows, limitation_file, limitation_notes, limitation_update
 from opscope.harness.limitations.limitation_file import LimitationFile
 from opscope.harness.limitations.limitations import KINDS, Limitation, NewRows, now
@@ -73,7 +74,7 @@ def check(run_dir: Path | None, user_file: Path | None) -> None:
         lines += import_rows.outdated(rows, run.header.imports)
     for line in lines:
         click.echo(line)
-    click.echo(f"{len(rows)} rows, {len(lines)} need attention")
+    click.echo(f"{counted(len(rows), 'row')}, {len(lines)} to look at")
     if lines:
         raise SystemExit(1)
 
@@ -142,9 +143,8 @@ def scope(row: Limitation) -> str:
 def _outdated_line(row: limitation_notes.Row) -> str:
     """The line of a row that no longer holds."""
     reason = f"{len(row.passed)} pass" if row.passed else f"{len(row.other) or row.named} fail in another way"
-    return (
-        f"{row.limitation.where}: of the {row.named} ops that this row names, {reason}; try opscope limitations update"
-    )
+    named = counted(row.named, "op")
+    return f"{row.limitation.where}: of the {named} that this row names, {reason}; try opscope limitations update"
 
 
 def _limitations_file(user_file: Path | None) -> Path | None:

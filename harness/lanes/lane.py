@@ -21,7 +21,7 @@ from opscope.base.children.frames import RETURNED
 from opscope.base.damage import Damaged
 from opscope.base.machine import memory_limit
 from opscope.base.temporary_folder import remove
-from opscope.base.visible_text import cut
+from opscope.base.visible_text import counted, cut
 from opscope.harness.cache import export_folder
 from opscope.harness.lanes import crash_cause, left_ir, memory, scratch, worker_ahead
 from opscope.harness.lanes.flight import Flight, Ready
@@ -277,7 +277,9 @@ class Lane:
             test = self._climbed(row, ready, attempt)
             if test.crash_kind == Cause.PROTOCOL and served:
                 # Whatever an earlier op has left in the child may have written to the socket; a fresh one tells.
-                self._say(f"{row.op_id}: {test.error_message}, in a process that had run {served} ops; run again")
+                self._say(
+                    f"{row.op_id}: {test.error_message}, in a process that had run {counted(served, 'op')}; run again"
+                )
                 test = self._climbed(row, self.ready(), attempt)
         if test.crash_kind in FROM_OUTSIDE:
             # Somebody, or something, ended the process: the system does where there is too little memory for all.

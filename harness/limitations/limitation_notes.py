@@ -8,6 +8,7 @@ from datetime import date
 from fnmatch import fnmatchcase
 
 from opscope.base.statuses import NOT_ATTEMPTED
+from opscope.base.visible_text import counted
 from opscope.harness.limitations.limitation_file import OWN
 from opscope.harness.limitations.limitations import GRACE, Limitation, boards, match, now, verdict
 from opscope.harness.record.optest import backend_label
@@ -79,7 +80,9 @@ def expired(rows: Iterable[Row], today: date | None = None) -> list[str]:
             continue
         end = limitation.expires + GRACE
         effect = (
-            f"still excuses {len(row.excused)} failures until {end}" if limitation.excuses(today) else "excuses nothing"
+            f"still excuses {counted(len(row.excused), 'failure')} until {end}"
+            if limitation.excuses(today)
+            else "excuses nothing"
         )
         lines.append(f"{limitation.where}: limitation expired on {limitation.expires}, {effect}; renew or delete it")
     return lines

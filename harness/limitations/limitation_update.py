@@ -12,6 +12,7 @@ from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from opscope.base.visible_text import counted
 from opscope.harness.limitations import import_rows, limitation_file
 from opscope.harness.limitations.limitation_file import HEAD, LimitationFile
 from opscope.harness.limitations.limitation_notes import Row
@@ -54,7 +55,7 @@ def propose(
         elif row.passed:
             ids = ", ".join(test.op_id for test in row.passed[:3])
             remarks.append(
-                f"{limitation.where}: {len(row.passed)} of the {row.named} ops that this row names "
+                f"{limitation.where}: {len(row.passed)} of the {counted(row.named, 'op')} that this row names "
                 f"pass ({ids}); narrow it by hand"
             )
     groups: dict[tuple[str, ...], list[OpTest]] = {}

@@ -154,6 +154,12 @@ def show(run: Run, console: Console) -> None:
     render(Words(f"{name:<9} {with_short_paths(place, run.folder)}", whole=True) for name, place in places)
 
 
+def show_failing(run: Run, console: Console) -> None:
+    """Prints the failing ops of a page alone, with what runs each again."""
+    nodes = list(_failing(run)) or [Words("no op fails", "good")]
+    in_terminal.show(nodes, Page(console), sys.maxsize, sys.maxsize)
+
+
 def _ladders(run: Run, page: Page) -> None:
     """How far the ops came on each backend."""
     first, more = run.record.models[:2], len(run.record.models) - 2

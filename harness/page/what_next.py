@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from opscope.harness.page import failing_ops
 from opscope.harness.page.failing_ops import with_short_paths
-from opscope.harness.record.earlier_run import earlier_run
+from opscope.harness.record.earlier_run import earlier_run, shares_beside
 from opscope.harness.record.errors import PYTEST, resuming
 from opscope.harness.record.run_folders import size_of_runs
 from opscope.harness.record.selection import kills, none_selected
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 10**9
 """Bytes of all run folders above which the page names what removes old ones."""
+
+JOINED = "joined"
+"""The folder beside its shares that a whole sweep goes into."""
 
 
 def lines(run: Run) -> dict[str, str]:
@@ -66,6 +69,18 @@ def _nothing_selected(run: Run) -> str:
     return f"{PYTEST} --run-dir {_quoted(run)} --collect-only -q" if none_selected(run.tests) else ""
 
 
+def _last_share(run: Run) -> str:
+    """The last share of a sweep whose others lie beside it: they are joined."""
+    shares = shares_beside(Path(run.places["run"]), run.record) if "run" in run.places else []
+    if not shares or (shares[0].absolute().parent / JOINED).exists():
+        return ""
+    names = (
+        shlex.quote(with_short_paths(str(folder), run.folder)) for folder in (*shares, shares[0].with_name(JOINED))
+    )
+    *names, into = names
+    return f"opscope merge {' '.join(names)} --into {into}"
+
+
 def _right(run: Run) -> str:
     """The run is compared with the one before, or its report is written."""
     if "run" not in run.places:
@@ -84,6 +99,7 @@ ENDINGS: Sequence[Callable[[Run], str]] = (
     _unprepared,
     _wrong_as_one,
     _nothing_selected,
+    _last_share,
     _right,
 )
 """The ways in which runs end: each gives the command after such a run, and nothing after another; the first counts."""

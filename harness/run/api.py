@@ -14,7 +14,7 @@ import inspect
 import io
 import uuid
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -433,7 +433,7 @@ def _records(engine: Engine, rows: Sequence[OpRow], tags: Sequence[str]) -> Iter
 
 
 def _source(module: object) -> Any:
-    """Converts `module` to a path, a model's name, MLIR text or bytecode."""
+    """Converts `module` to a path, a model's name, MLIR text or bytecode. Raises InputError for anything else."""
     if isinstance(module, str | bytes | Path):
         return module
     mlir: Any = module
@@ -445,7 +445,10 @@ def _source(module: object) -> Any:
         data = io.BytesIO()
         mlir.operation.write_bytecode(data)
         return data.getvalue()
-    return str(mlir)
+    if isinstance(mlir, Collection) or not _is_text(text := str(mlir)):
+        wanted = "a model: a function, a framework's module, StableHLO, or a word as after --model"
+        raise InputError("run_op_by_op", wanted, f"{type(mlir).__name__}", "for several one pattern, 'net/*.mlir'")
+    return text
 
 
 def _is_text(source: str | Path) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 import copy
 import os
+import re
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
@@ -73,6 +74,9 @@ DAILY = (
 )
 """The options of every day, which `pytest --help` shows first."""
 
+COLUMN = 20
+"""Characters of an option and its metavar that argparse shows its help beside."""
+
 TAKEN = pytest.StashKey[list[str]]()
 """The options of ours on the command line that another plugin, or the project, has declared."""
 
@@ -107,6 +111,18 @@ def _rows() -> Iterator[tuple[str, str, dict[str, Any]]]:
         else:
             kind = {"metavar": setting.metavar, **({"nargs": "?", "const": ""} if setting.optional else {})}
         yield setting.flag, setting.dest, {"default": None, "help": setting.help, "more": setting.more, **kind}
+
+
+def on_one_line(flag: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """What `add_argument` gets to show an option beside its help, not to read it: a metavar too long for the column
+    gives way to its last word, to a letter of that, or to none.
+    """
+    optional = 2 * ("nargs" in attributes)  # brackets
+    last = re.findall("[A-Z]+", attributes.get("metavar", ""))[-1:]
+    for metavar in (*([attributes["metavar"]] if last else ()), *last, *(word[0] for word in last)):
+        if len(flag) + len("=") + len(metavar) + optional <= COLUMN:
+            return {**attributes, "metavar": metavar}
+    return {"action": "store_true", "help": attributes["help"]}
 
 
 def long_name(flag: str) -> str:
@@ -166,8 +182,10 @@ def take(config: pytest.Config, parser: pytest.Parser, args: list[str]) -> None:
     lists them. Raises UsageError."""
     if config.known_args_namespace.help:
         group = parser.getgroup("opscope", "op-by-op runs of ML compilers (opscope)")
+        args[:] = _read(args)[1]
         for flag, dest, attributes in rows():
-            group.addoption(long_name(flag) if _is_taken(parser, flag) else flag, dest=dest, **attributes)
+            name = long_name(flag) if _is_taken(parser, flag) else flag
+            group.addoption(name, dest=dest, **on_one_line(name, attributes))
         return
     given = {word.partition("=")[0] for word in args}
     taken = [flag for flag, _, _ in rows() if flag in given and _is_taken(parser, flag)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +15,17 @@ from opscope.harness.record.records import OpTest
 
 if TYPE_CHECKING:
     import pandas as pd
+    from rich.console import Console
+
+    from opscope.harness.page.summary import Run
 
 OF_RUNS = "opscope.of_runs"
 """Entry points that make something of run folders: `report`, `diff`."""
 WIDTH = 100
 """Columns of the page in a notebook."""
-_HTML = '<pre style="line-height:normal;overflow-x:auto">{code}</pre>'
+_FONT = "font-family:Menlo,'DejaVu Sans Mono',Consolas,monospace"
+_HTML = f'<pre style="{_FONT};line-height:normal;overflow-x:auto">{{code}}</pre>'
+"""Columns stand below each other in a notebook's own style too, which may have another font."""
 
 
 class OpTests(list[OpTest]):
@@ -31,9 +37,9 @@ class OpTests(list[OpTest]):
         """The run folder, which `opscope show`, `report`, `publish` and `repro` take."""
 
     @property
-    def failures(self) -> OpTests:
-        """Those that fail the run: a failure that no limitation names."""
-        return OpTests((test for test in self if test.fails_run), self.run_dir)
+    def failures(self) -> Failures:
+        """Those that fail the run: a failure that no limitation names. A notebook shows them alone."""
+        return Failures((test for test in self if test.fails_run), self.run_dir)
 
     def frame(self) -> pd.DataFrame:
         """A row for each op, a column for each field of its record. Needs pandas."""
@@ -66,12 +72,25 @@ class OpTests(list[OpTest]):
     def _page(self) -> Any:
         """A console that has recorded the page."""
         from opscope.base.terminal import console
-        from opscope.harness.page import summary
         from opscope.harness.run.finish_run import stored_page
 
         page = console(file=io.StringIO(), record=True, width=WIDTH, force_jupyter=False)
-        summary.show(stored_page(self.run_dir), page)
+        self._show(stored_page(self.run_dir), page)
         return page
+
+    def _show(self, run: Run, page: Console) -> None:
+        from opscope.harness.page import summary
+
+        summary.show(run, page)
+
+
+class Failures(OpTests):
+    """The records of the ops that fail a run."""
+
+    def _show(self, run: Run, page: Console) -> None:
+        from opscope.harness.page import summary
+
+        summary.show_failing(replace(run, tests=self), page)
 
 
 def _of_runs(name: str) -> Any:

@@ -436,15 +436,16 @@ class OpByOp:
             width=max(writer.fullwidth, 80),
         )
         terminalreporter.write_sep("=", "op by op")
+        waited = self.waited >= LONG and self.config.get_verbosity() >= 0
+        waits = [f"lanes waited {self.waited:.1f} s for goldens"] if waited else []
         page = replace(
             self.closed.run,
             places=places,
+            notes=[*self.closed.run.notes, *waits],
             folder=self.config.invocation_params.dir,
             listed_above=self._listed_above(terminalreporter),
         )
         summary.show(page, console)
-        if self.waited >= LONG and self.config.get_verbosity() >= 0:
-            terminalreporter.write_line(f"lanes waited {self.waited:.1f} s for goldens")
         problem = self._given_up or self.closed.problem
         if problem:
             _write(terminalreporter, problem, red=True)

@@ -16,7 +16,7 @@ import numpy as np
 from opscope.base import regular_file
 from opscope.base.finite_number import FiniteNumber
 from opscope.base.page import Page
-from opscope.base.visible_text import cut
+from opscope.base.visible_text import counted, cut
 from opscope.harness.explain.operand_elements import number_text
 from opscope.harness.record.element_types import NUMPY_NAMES, numpy_dtype
 from opscope.harness.record.errors import InputError
@@ -204,7 +204,7 @@ def _show(compared: list[Compared], apart: list[Compared]) -> None:
     page = Page()
     if not apart:
         count = sum(int(np.prod(one.shape)) for one in compared)
-        page.line(f"no difference: {len(compared)} tensors, {count:,} elements")
+        page.line(f"no difference: {counted(len(compared), 'tensor')}, {count:,} elements")
         return
     if len(compared) > 1:
         page.prose(f"{len(apart)} of {len(compared)} results differ; the first is {apart[0].name}")

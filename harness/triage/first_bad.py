@@ -22,6 +22,7 @@ import numpy as np
 
 from opscope.base.op_families import PREFIX, WINDOW
 from opscope.base.stored import checked
+from opscope.base.visible_text import counted
 from opscope.harness.cache.export_folder import OPS, VALUES
 from opscope.harness.formulas.nearest import last_place
 from opscope.harness.prepare.mlir import piece_module
@@ -148,7 +149,7 @@ class _Search:
         nodes = [node for node in self._split.program.walk() if node.kind == "op"]
         bodies = (body for node in nodes for body in node.bodies)
         values = {value for node in nodes for value in node.outputs} | {v for body in bodies for v in body.arguments}
-        report(f"values of {len(nodes)} ops")
+        report(f"values of {counted(len(nodes), 'op')}")
         self._walk = self._rows.walked(values, {})
         self._compiles = self._at_most = 0
         self._tests: dict[str, OpTest] = {}
@@ -316,7 +317,7 @@ class _Search:
                 test = self._run(line.piece(held - part, _window(line.nodes[place])))
                 if test is not None and self._alike(test):
                     held, failing, changed = held - part, test, True
-                    self._report(f"{self._compiles} modules tried: {len(held)} ops left")
+                    self._report(f"{self._compiles} modules tried: {counted(len(held), 'op')} left")
             if size == 1 and not changed:
                 return held, failing
             size, changed = max(1, size // 2), False

@@ -123,7 +123,9 @@ def owners(file: Path | None, url: str | None, as_json: bool) -> None:
 
         print_answer(Stored(rules=len(rules)))
     else:
-        click.echo(f"{len(rules)} rules, {len({rule.team for rule in rules})} teams")
+        from opscope.base.visible_text import counted
+
+        click.echo(f"{counted(len(rules), 'rule')}, {counted(len({rule.team for rule in rules}), 'team')}")
 
 
 @db.command()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -35,12 +37,14 @@ def merge(runs: tuple[Path, ...], into: Path, partial: bool, url: str | None) ->
     write_report(into, url or default_url())
     delivery = None if url is None else deliver(into, url, Path.cwd(), "--publish")
     page = finish_run.stored_page(into)
-    summary.show(page, console())
-    published = (
-        f"published to {database.shown(database.parse_url(url))}" if url else f"to publish it: opscope publish {into}"
-    )
-    lines = () if delivery is None else (*(each.line for each in delivery.earlier), *map(str, delivery.problems))
-    for line in (*lines, *([published] if delivery is None or delivery.rows is not None else [])):
+    if url is None:
+        arrived = {"publish": f"opscope publish {shlex.quote(str(into))}"}
+    else:
+        arrived = (
+            {"database": database.shown(database.parse_url(url))} if delivery and delivery.rows is not None else {}
+        )
+    summary.show(replace(page, places={**page.places, **arrived}), console())
+    for line in () if delivery is None else (*(each.line for each in delivery.earlier), *map(str, delivery.problems)):
         click.echo(visible(line))
     if any(test.fails_run for test in page.tests) or (delivery is not None and delivery.lost):
         raise SystemExit(1)

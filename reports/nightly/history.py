@@ -22,6 +22,7 @@ import sqlalchemy as sa
 from opscope.base.digest import json_digest
 from opscope.base.live import progress
 from opscope.base.results_folder import make_folder
+from opscope.base.visible_text import counted
 from opscope.harness.backends import registry
 from opscope.harness.cache import package_index
 from opscope.harness.cache.claims import alone_in, in_use
@@ -268,9 +269,9 @@ class History:
             # That says nothing of ops: none of them fails since this release. Another day it may load.
             shutil.rmtree(result.run_dir)
             return Night(release, night.night_id, result.seconds, str(failure.error_message))
-        progress.step(f"{release.name} · keeping the IR of {len(tests)} ops")
+        progress.step(f"{release.name} · keeping the IR of {counted(len(tests), 'op')}")
         lowered.keep(result.run_dir, tests)
-        progress.step(f"{release.name} · publishing {len(tests)} ops")
+        progress.step(f"{release.name} · publishing {counted(len(tests), 'op')}")
         delivered = delivery.publish([result.run_dir], self.url, self.root)
         problem = delivered.away or next(iter((*delivered.refused, *delivered.lost)), "")
         return Night(release, night.night_id, result.seconds, problem)

@@ -26,7 +26,10 @@ LEAST = 1e-6
 
 
 def charts(rows: Sequence[Row]) -> dict[str, Spec]:
-    """Name of each place in the page -> its chart's specification; a chart without data is left out."""
+    """Name of each place in the page -> its chart's specification. A chart without data is left out, and where fewer
+    than two ops ran all are: a chart compares."""
+    if sum(row["furthest"] != NOT_RUN for row in rows) < 2:
+        return {}
     ladders: dict[str, Spec | None] = {}
     for number, backend in enumerate(dict.fromkeys(row["backend"] for row in rows)):
         of_backend = [row for row in rows if row["backend"] == backend]

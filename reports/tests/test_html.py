@@ -22,7 +22,7 @@ from opscope.harness.record.store import load_run
 from opscope.reports.pages import vega, vega_lite
 from opscope.reports.pages.charts import charts
 from opscope.reports.pages.html import render, write_report
-from opscope.reports.pages.page_rows import ladders, op_rows, tiles
+from opscope.reports.pages.page_rows import UNTRIED, ladders, op_rows, tiles
 from opscope.reports.records.columns import plain
 from opscope.reports.tests.sample_run import OPS, make_run, op_id
 
@@ -95,11 +95,15 @@ def test_the_page_holds_every_op_and_its_numbers(page: Page) -> None:
         assert expected in text
 
 
-def test_a_page_without_charts_carries_no_scripts_for_them(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ran", [0, 1])
+def test_a_page_without_ops_to_compare_carries_neither_charts_nor_their_scripts(tmp_path: Path, ran: int) -> None:
     run = load_run(make_run(tmp_path / "run"))
-    text = render(run._replace(rows=[], tests=[]))
+    left = [test for test in run.tests if test.status in UNTRIED] + run.tests[:ran]
+    assert run.tests[0].status not in UNTRIED
+    text = render(run._replace(tests=left))
     assert 'id="vega"' not in text
-    assert len(text) < 60_000
+    assert 'class="chart"' not in text
+    assert len(text) < 90_000
 
 
 def test_ladder_counts_ops_and_uses(page: Page) -> None:

@@ -26,6 +26,10 @@ _WITH_HINTS = frozenset({ast.Constant, ast.JoinedStr, ast.Call, ast.Assign})
 """Kinds of nodes that `texts_of` looks at: one in five."""
 _LINE = re.compile(r"`opscope [a-z][^`]*`")
 """A command line within a text."""
+_SHOWN = frozenset({".yaml", ".yml", ".j2", ".html", ".sql", ".sh", ".service", ".txt"})
+"""Files with texts of pages, questions, workflows and services."""
+_IN_FILES = re.compile(r"(?:`|<code>|- |: |exec |bin/)(opscope [a-z][^`<\n]*)")
+"""A command line in one of them."""
 _COMMAND = re.compile(r"\bopscope ((?:[a-z][a-z-]*\b ?)+)")
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 
@@ -39,8 +43,17 @@ class Hint(NamedTuple):
 
 @cache
 def hints() -> tuple[Hint, ...]:
-    """The hints of the source: what follows `; try` in a text, what an error takes as its hint, and command lines."""
-    return tuple(_hints())
+    """The hints of the source: what follows `; try` in a text, what an error takes as its hint, and command lines, also
+    those of pages, workflows and other files that are shown."""
+    return (*_hints(), *_of_files())
+
+
+def _of_files() -> Iterator[Hint]:
+    for room in ROOMS:
+        for path in sorted((HOME / room).rglob("*")):
+            if path.suffix in _SHOWN and not {"tests", "__pycache__", "node_modules"} & {*path.parts}:
+                name = path.relative_to(HOME).as_posix()
+                yield from (Hint(name, line) for line in _IN_FILES.findall(path.read_text(encoding="utf-8")))
 
 
 def _hints() -> Iterator[Hint]:
@@ -115,6 +128,13 @@ def test_hints_name_commands_and_options_that_there_are(pytestconfig: pytest.Con
             wrong += [f"{hint.place}: pytest has no {name}" for name in _OPTION.findall(line) if name not in of_pytest]
     assert not wrong, "\n".join(wrong)
     assert seen > 200
+
+
+def test_command_lines_of_files_that_are_shown_are_among_them() -> None:
+    places = {hint.place for hint in hints()}
+    assert "dashboards/inside/templates/night.html" in places
+    assert "reports/nightly/templates/opscope-nightly.yml" in places
+    assert "harness/triage/templates/run.sh" in places
 
 
 def test_no_hint_sends_to_a_help() -> None:

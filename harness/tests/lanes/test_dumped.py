@@ -39,7 +39,7 @@ def test_a_run_keeps_the_tensors_of_its_ops(tmp_path):
     assert index["operations"][0]["results"][0]["element_type"] == "bf16"
     done = CliRunner().invoke(diff_tensors, [str(folder), "--above", "1"])
     assert done.exit_code == 0, done.output
-    assert "no difference: 1 tensors, 120 elements" in done.output
+    assert "no difference: 1 tensor, 120 elements" in done.output
     # A verdict that is kept does not take the place of tensors; only failing ops: none here.
     run_op_by_op(MODULE, dump_tensors="failing", run_dir=tmp_path / "again", cache_dir=tmp_path / "cache")
     assert not list((tmp_path / "again").glob("artifacts/*/tensors-*"))

@@ -117,7 +117,7 @@ def test_check_holds_rows_against_a_run(place: Path) -> None:
     for line in (
         "l.yaml:13: expired on 2026-01-01; renew or delete it",
         "l.yaml:10: expected an op that `chlo.sinh` names on null, got none of 2; try deleting the row",
-        "l.yaml:3: of the 1 ops that this row names, 1 pass; try opscope limitations update",
+        "l.yaml:3: of the 1 op that this row names, 1 pass; try opscope limitations update",
         "l.yaml:4: of the 2 ops that this row names, 1 pass",
     ):
         assert line in out, out
@@ -153,7 +153,7 @@ def test_notes_of_a_page(place: Path) -> None:
     absent = f"{place}/l.yaml:10: expected an op that `chlo.sinh` names on null, got none of 2; try "
     notes = limitation_notes.notes(part, rows, date(2026, 1, 3))
     assert [notes[0][: len(late)], notes[1][: len(absent)], len(notes)] == [late, absent, 2]
-    assert "1 failures until 2026-01-15" in limitation_notes.notes(part, rows, date(2026, 1, 3))[0]
+    assert "1 failure until 2026-01-15" in limitation_notes.notes(part, rows, date(2026, 1, 3))[0]
     assert "excuses nothing" in limitation_notes.notes(part, rows, date(2026, 2, 1))[0]
     (line,) = limitation_notes.notes(part, rows, date(2025, 1, 1))
     assert line == f"{absent}the spelling, or opscope limitations check RUN_DIR"

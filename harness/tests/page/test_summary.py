@@ -330,6 +330,27 @@ def test_a_run_in_which_all_is_right_is_compared_with_the_one_before(page: summa
     assert last(green) == "opscope report run", "of selected ops"
 
 
+def test_the_last_share_of_a_sweep_says_how_all_are_joined(page: summary.Run, tmp_path: Path) -> None:
+    def share(word: str) -> Any:
+        options = {**page.record.origin.options, "shard": word}
+        return page.record.model_copy(
+            update={"outcome": "complete", "origin": page.record.origin.model_copy(update={"options": options})}
+        )
+
+    right = [test for test in page.tests if not test.fails_run]
+    last_one = dataclasses.replace(page, record=share("3/3"), tests=right, folder=tmp_path)
+    for name, word in (("share-1", "1/3"), ("of another sweep", "2/4")):
+        store.write_run(run_folder.write(tmp_path / name), share(word))
+    assert last(last_one) == "opscope report run", "one has not come"
+    unfinished = share("2/3").model_copy(update={"outcome": "out_of_budget"})
+    store.write_run(second := run_folder.write(tmp_path / "share-2"), unfinished)
+    assert last(last_one) == "opscope report run", "one has not ended"
+    store.write_run(second, share("2/3"))
+    assert last(last_one) == "opscope merge share-1 share-2 run --into joined"
+    (tmp_path / "joined").mkdir()
+    assert last(last_one) == "opscope report run", "they are joined"
+
+
 def test_old_runs_that_hold_much_are_said(page: summary.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = dataclasses.replace(page, folder=tmp_path)
     for name in ("a", "b"):

@@ -28,6 +28,14 @@ def other():
 example_inputs = ({"w": np.eye(4, dtype="f4")}, np.arange(8, dtype="f4").reshape(2, 4))
 """
 
+ONE = """
+import numpy as np
+def forward(x):
+    return -x
+{second}def example_inputs():
+    return np.ones(4, "f4")
+"""
+
 
 def request_for(place: Path, word: str, **options: object) -> Preparation:
     return Preparation((word,), cache_dir=str(place / "cache"), **options)
@@ -111,6 +119,17 @@ def test_a_function_and_its_example_inputs(tmp_path: Path) -> None:
     assert product.frontend.startswith("jax ")
     header, _ = model_jobs.prepare(request_for(tmp_path, f"{path}:other"))
     assert header.models == ("net.other",)
+
+
+def test_the_only_function_of_a_file_is_its_model_whatever_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "net.py"
+    path.write_text(ONE.format(second=""))
+    header, rows = model_jobs.prepare(request_for(tmp_path, str(path)))
+    assert header.models == ("net",)
+    assert [row.op_name for row in rows] == ["stablehlo.negate"]
+    path.write_text(ONE.format(second="def other(x):\n    return x\n"))
+    with pytest.raises(InputError, match=r"expected an object 'model' in the file, got forward, other; try net\.py:f"):
+        model_jobs.prepare(request_for(tmp_path, str(path)))
 
 
 @pytest.mark.parametrize(

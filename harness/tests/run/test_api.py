@@ -242,9 +242,11 @@ def test_an_answer_is_a_list_that_shows_its_run(cache, tmp_path):
     assert repr(tests) == f"3 ops: 3 success; {tmp_path / 'run'}"
     assert repr(OpTests(tests[:1], tests.run_dir)) == f"1 op: 1 success; {tmp_path / 'run'}"
     assert tests.failures == []
+    assert tests.failures._page().export_text().split() == ["no", "op", "fails"]
     assert list(tests.frame()["op_name"]) == [test.op_name for test in tests]
     assert tests.report() == tmp_path / "run/report.html"
     assert "3 unique ops = 3 success" in tests._repr_html_()
+    assert "monospace" in tests._repr_html_().partition(">")[0]
 
 
 @pytest.mark.parametrize(
@@ -252,6 +254,8 @@ def test_an_answer_is_a_list_that_shows_its_run(cache, tmp_path):
     [
         (lambda: run_op_by_op(jnp.tanh), InputError, "expected example inputs after the model, got none"),
         (lambda: run_op_by_op(MODULE, 1.0), InputError, "expected a function or a framework's module before them"),
+        (lambda: run_op_by_op(["a.mlir", "b.mlir"]), InputError, "expected a model: .*, got list; try for several"),
+        (lambda: run_op_by_op(3), InputError, "expected a model: .*, got int"),
         (lambda: run_op_by_op(MODULE, archs="n150"), TypeError, "'archs'; try arch"),
     ],
 )

@@ -71,16 +71,19 @@ def assert_page_of(outputs: list[Any], counts: str) -> None:
 
 
 def test_an_answer_is_the_page_of_its_run(tmp_path: Path) -> None:
+    (tmp_path / "broken.yaml").write_text("stages: [{name: compile, command: ['false', '{input}', '{output}']}]\n")
     _, outputs, edited, failing = shown(
         tmp_path,
         NET,
         "run_op_by_op(net, x, w)",
         "def net(x, w):\n    return jnp.sin(x @ w)\n[test.op_name for test in run_op_by_op(net, x, w)]",
-        "run_op_by_op(net, x, w, data_format='Bfp4_b', math_fidelity='LoFi', inputs='random').failures",
+        "run_op_by_op(net, x, w, backend='broken.yaml').failures",
     )
     assert_page_of(outputs, "2 unique ops = 2 success")
     assert edited[-1]["data"]["text/plain"] == "['stablehlo.dot_general', 'stablehlo.sine']", "a cell edited is another"
     assert "text/html" in failing[-1]["data"]
+    assert "pytest --op-by-op --op" in (text := failing[-1]["data"]["text/plain"])
+    assert "op family" not in text, "of failures the failures alone"
 
 
 def test_a_module_of_pytorch_is_answered_likewise(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Runs a user's file and finds the model and its example inputs in it.
 
-The object is `model`, or what stands behind the colon. It may be
+The object is what stands behind the colon, else `model`, else the only thing that the file defines and that can be
+called. It may be
   - a function without arguments, or a class: what it returns is the model, or (model, example inputs);
   - a function of arrays, a torch.nn.Module, a keras.Model, a Flax (nnx) or Equinox module: the model itself.
 Example inputs not returned beside the model are the module's `example_inputs`: an array, a tuple of arrays, a mapping
@@ -55,9 +56,10 @@ def load(path: Path, name: str) -> Loaded:
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
-    wanted = name or DEFAULT
+    own = [n for n, v in vars(module).items() if callable(v) and getattr(v, "__module__", "") == spec.name]
+    own = [n for n in own if n != EXAMPLES and not n.startswith("_")]
+    wanted = name or (own[0] if len(own) == 1 and not hasattr(module, DEFAULT) else DEFAULT)
     if not hasattr(module, wanted):
-        own = [n for n, v in vars(module).items() if callable(v) and getattr(v, "__module__", "") == spec.name]
         hint = f"{path.name}:{own[0]}" if own else f"a function {DEFAULT}() that returns (model, inputs)"
         raise Refused(f"--model {path}", f"an object {wanted!r} in the file", f"{', '.join(own) or 'none'}", hint)
     value = getattr(module, wanted)
