@@ -151,6 +151,7 @@ MODULES: dict[str, dict[str, str]] = {
     "tensor": {
         "TensorFromPytorch": "tensor:Tensor",
         "TensorFromTrace": "tensor:Tensor",
+        "TensorShape": "tensor_shape",
         "to_pt_tensors": "tensor",
     },
     "torch_schedulers": {"TorchLearningRateScheduler": "submodules.torch_schedulers"},

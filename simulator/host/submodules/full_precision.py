@@ -1,0 +1,51 @@
+"""TT-Buda's golden, which computes in full float32 unless it is told to keep to the card's number formats."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+
+from opscope.simulator.host.devices.device import Device
+from opscope.simulator.host.devices.tt_device import TTDevice
+from opscope.simulator.host.errors import PyBudaError
+from opscope.simulator.host.settings.enumerations import BackendType
+from opscope.simulator.host.settings.options import global_compiler_config, using
+from opscope.simulator.host.settings.verify_config import VerifyConfig
+
+
+class LostByFormats(UserWarning):
+    """A result is not the reference's in the card's number formats, and is in Float32."""
+
+
+def verified(
+    devices: Sequence[Device],
+    config: VerifyConfig,
+    verify: Callable[[], None],
+    again: Callable[[], None],
+) -> None:
+    """Calls `verify`, which compares what devices compute; where that raises, `again`, with programs in Float32.
+
+    That is for cards of `BackendType.Golden` with `golden_ignore_df_precision`, which is TT-Buda's default: what its
+    tests ask of its golden says nothing of formats. What they lose is a LostByFormats. Raises PyBudaError where the
+    results differ in Float32 too.
+    """
+    try:
+        verify()
+        return
+    except PyBudaError as error:
+        cards = [device for device in devices if isinstance(device, TTDevice)]
+        if not config.golden_ignore_df_precision or any(card.devtype is not BackendType.Golden for card in cards):
+            raise
+        lost = error
+    kept = [(card.compiled, card.programs) for card in cards]
+    try:
+        with using(global_compiler_config().in_full_precision()):
+            for card in cards:
+                card.compiled, card.programs = [], {}
+            again()
+    except PyBudaError as error:
+        raise PyBudaError(f"{lost}; in Float32: {error}") from error
+    finally:
+        for card, (compiled, programs) in zip(cards, kept, strict=True):
+            card.compiled, card.programs = compiled, programs
+    warnings.warn(f"{lost}; in Float32 it does", LostByFormats, stacklevel=3)
