@@ -63,7 +63,7 @@ class Parameter:
 
     @property
     def pt_data_format(self) -> Any:
-        """The type of its value as PyTorch's; float32 without one. Raises PyBudaError where PyTorch is not installed."""
+        """The type of its value as PyTorch's; float32 without one. Raises PyBudaError without PyTorch."""
         return torch_type(self._held)
 
     @property

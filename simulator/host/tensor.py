@@ -77,7 +77,7 @@ class Tensor:
 
     @property
     def pt_data_format(self) -> Any:
-        """The type that its elements have as PyTorch's; float32 without elements. Raises PyBudaError without PyTorch."""
+        """The type that its elements have as PyTorch's; float32 without them. Raises PyBudaError without PyTorch."""
         return torch_type(self.elements)
 
     @property

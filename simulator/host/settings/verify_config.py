@@ -13,7 +13,12 @@ from opscope.simulator.host.settings.enumerations import BackendDevice, BackendT
 from opscope.simulator.host.settings.environment import GOLDEN_QUANTIZE, VERIFY_ALL
 from opscope.simulator.host.settings.without_effect import say_once
 
-RELATIVE_ATOL = 0.1
+
+class Unstated(float):
+    """A limit that no program has set."""
+
+
+RELATIVE_ATOL = Unstated(0.1)
 """Share of a golden's largest value by which a result may differ."""
 NO_TVM = "models are traced by JAX, not by TVM"
 NO_STAGES = "every pass is checked by the compiler's own tests"
@@ -162,7 +167,7 @@ class VerifyConfig:
     def states_tolerances(self) -> bool:
         """Whether the program says how far apart elements may be, or compares by itself."""
         stated = self.rtol, self.atol, self.golden_compare_callback
-        return any(stated) or self.relative_atol != RELATIVE_ATOL
+        return any(stated) or not isinstance(self.relative_atol, Unstated)
 
     @classmethod
     def disabled(cls) -> VerifyConfig:
