@@ -85,6 +85,8 @@ class Cases:
                 signal.setitimer(signal.ITIMER_REAL, 0)
             done += self.ended[0] != "skipped"
             self.say(item.name, *self.ended, time.monotonic() - began)
+        for _ in range(self.count - done):
+            self.say("", "absent", "TT-Buda skips all cases of the file, or expects them to fail")
         return True
 
     def pytest_runtest_logreport(self, report: Any) -> None:
@@ -98,7 +100,9 @@ class Cases:
 
 
 def _reason(text: str) -> str:
-    """The error of a report, in one line."""
+    """The error of a report, in one line: the last one of several that follow from each other."""
+    for between in ("direct cause of the following exception:", "another exception occurred:"):
+        text = text.rpartition(between)[2]
     errors = [line[1:].strip() for line in text.splitlines() if line.startswith("E  ")]
     return errors[0] if errors else " ".join(text[-300:].split())
 

@@ -399,3 +399,19 @@ def test_a_golden_ignores_formats_unless_told_otherwise(by_module: bool, monkeyp
     monkeypatch.setattr(card_program.CardProgram, "run", lambda *_: [np.cos(np.arange(64.0)).reshape(1, 1, 64, 1)])
     with pytest.raises(PyBudaError, match=rf"{lost}.*; in Float32: .*{lost}"):
         compare()
+
+
+class Named(pybuda.PyBudaModule):
+    """Inputs that have names of ops here and of an output."""
+
+    def forward(self, act: Any, add_0: Any, output0: Any) -> Any:
+        return pybuda.op.Add("act", pybuda.op.Add("", act, add_0), output0)
+
+
+def test_input_queues_have_the_names_of_forwards_arguments() -> None:
+    pybuda.insert_nop("add_0", "m.add_0")
+    made = pybuda.pybuda_compile(card(module=Named("m")), "g", X, X, X, verify_cfg=pybuda.VerifyConfig())
+    netlist = yaml.safe_load(Path(made.netlist_filename or "").read_text())
+    assert {name for name, queue in netlist["queues"].items() if queue["input"] == "HOST"} == {"act", "add_0", "arg2"}
+    (graph,) = netlist["graphs"].values()
+    assert graph["buffer_0_add_0_m.add_0"]["inputs"] == ["add_0"]
