@@ -54,8 +54,8 @@ def lowered(
 ) -> Lowering:
     """Lowers a TTIR module's entry function to a graph and the contents of its sources. Raises StageFailure.
 
-    With `all_inputs` no argument counts as a parameter. Inputs have `input_names` in their order, the others and
-    parameters the numbers of their arguments. With `fallback` an op that cannot be lowered, and what needs
+    With `all_inputs` no argument counts as a parameter. Inputs have `input_names` in their order, where no op has that
+    name; the others and parameters have the numbers of their arguments. With `fallback` an op that cannot be lowered, and what needs
     its result, is left to the host.
     """
     entry = next((op for op in module.body.block.ops if isinstance(op, FuncOp)), None)
@@ -65,8 +65,9 @@ def lowered(
     weights = parameters(block, all_inputs)
     lowering = Lowering(GraphBuilder(name, "Float16_b"), fidelity, acc_format, host_ops(block, weights), fallback)
     given = dict(zip((i for i in range(len(block.args)) if i not in weights), input_names, strict=False))
-    called = {i: each for i, each in given.items() if not OWN_NAME.fullmatch(each)}
-    lowering.state.reserved = frozenset(called.values())
+    of_ops = {op_name(op) for op in block.ops}
+    called = {i: each for i, each in given.items() if each not in of_ops and not OWN_NAME.fullmatch(each)}
+    lowering.state.reserved = frozenset({*called.values(), *of_ops})
     for i, arg in enumerate(block.args):
         kind = NodeKind.PARAMETER if i in weights else NodeKind.INPUT
         lowering.values[arg] = HostValue(kind, called.get(i, f"arg{i}"), dims_of(arg), dims_of(arg), arg, arg)

@@ -32,7 +32,7 @@ class State:
     named: int = 0
     """How many nodes have that name."""
     reserved: frozenset[str] = frozenset()
-    """Names that the program gives to inputs."""
+    """Names that the program gives to ops and inputs."""
     _count: dict[str, int] = field(default_factory=dict)
 
     def snapshot(self) -> tuple[int, int, dict[str, Content], Sources]:
@@ -61,7 +61,7 @@ class State:
         if self.user_name:
             self.named += 1
             name = self.user_name if self.named == 1 else f"{self.user_name}.dc.{kind}.{self.named - 1}"
-            if name not in self.builder.nodes and name not in self.reserved:
+            if name not in self.builder.nodes:
                 return name
         return self.fresh(kind)
 

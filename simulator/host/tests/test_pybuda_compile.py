@@ -402,16 +402,21 @@ def test_a_golden_ignores_formats_unless_told_otherwise(by_module: bool, monkeyp
 
 
 class Named(pybuda.PyBudaModule):
-    """Inputs that have names of ops here and of an output."""
+    """Inputs with names of their own, and of an op of the program, of one of the compiler and of an output."""
 
-    def forward(self, act: Any, add_0: Any, output0: Any) -> Any:
-        return pybuda.op.Add("act", pybuda.op.Add("", act, add_0), output0)
+    def forward(self, x: Any, act: Any, multiply_0: Any, output0: Any) -> Any:
+        both = pybuda.op.Add("act", pybuda.op.Subtract("", x, act), multiply_0)
+        return pybuda.op.Gelu("", pybuda.op.Add("", both, output0))
 
 
 def test_input_queues_have_the_names_of_forwards_arguments() -> None:
-    pybuda.insert_nop("add_0", "m.add_0")
-    made = pybuda.pybuda_compile(card(module=Named("m")), "g", X, X, X, verify_cfg=pybuda.VerifyConfig())
+    pybuda.insert_nop("x", "subtract_0")
+    made = pybuda.pybuda_compile(card(module=Named("m")), "g", X, X, X, X, verify_cfg=pybuda.VerifyConfig())
     netlist = yaml.safe_load(Path(made.netlist_filename or "").read_text())
-    assert {name for name, queue in netlist["queues"].items() if queue["input"] == "HOST"} == {"act", "add_0", "arg2"}
+    inputs = {
+        name for name, queue in netlist["queues"].items() if queue["input"] == "HOST" and queue["type"] == "queue"
+    }
+    assert inputs == {"x", "arg1", "multiply_0", "arg3"}
     (graph,) = netlist["graphs"].values()
-    assert graph["buffer_0_add_0_m.add_0"]["inputs"] == ["add_0"]
+    assert graph["buffer_0_x_subtract_0"]["inputs"] == ["x"]
+    assert "act" in {node.name for node in made.initial_graph.nodes}
