@@ -55,8 +55,8 @@ def lowered(
     """Lowers a TTIR module's entry function to a graph and the contents of its sources. Raises StageFailure.
 
     With `all_inputs` no argument counts as a parameter. Inputs have `input_names` in their order, where no op has that
-    name; the others and parameters have the numbers of their arguments. With `fallback` an op that cannot be lowered, and what needs
-    its result, is left to the host.
+    name; the others and parameters have the numbers of their arguments. With `fallback` an op that cannot be lowered,
+    and what needs its result, is left to the host.
     """
     entry = next((op for op in module.body.block.ops if isinstance(op, FuncOp)), None)
     if entry is None:

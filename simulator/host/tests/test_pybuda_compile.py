@@ -410,6 +410,7 @@ class Named(pybuda.PyBudaModule):
 
 
 def test_input_queues_have_the_names_of_forwards_arguments() -> None:
+    pybuda.set_configuration_options(enable_auto_fusing=False)
     pybuda.insert_nop("x", "subtract_0")
     made = pybuda.pybuda_compile(card(module=Named("m")), "g", X, X, X, X, verify_cfg=pybuda.VerifyConfig())
     netlist = yaml.safe_load(Path(made.netlist_filename or "").read_text())
