@@ -421,3 +421,24 @@ def test_input_queues_have_the_names_of_forwards_arguments() -> None:
     (graph,) = netlist["graphs"].values()
     assert graph["buffer_0_x_subtract_0"]["inputs"] == ["x"]
     assert "act" in {node.name for node in made.initial_graph.nodes}
+
+
+class OneForAll(pybuda.PyBudaModule):
+    """One matrix from the left of each of several."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.left = pybuda.Parameter(1, 1, 64, 64)
+
+    def forward(self, act: Any) -> Any:
+        return pybuda.op.Matmul("mm", self.left, act)
+
+
+def test_one_left_side_of_several_products_is_read_again_for_each() -> None:
+    acts = np.random.default_rng(0).standard_normal((1, 8, 64, 32)).astype(np.float32)
+    pybuda.override_op_size("mm", (2, 1))
+    made = pybuda.pybuda_compile(card(module=OneForAll("m")), "g", acts, verify_cfg=pybuda.VerifyConfig())
+    netlist = yaml.safe_load(Path(made.netlist_filename or "").read_text())
+    (graph,) = netlist["graphs"].values()
+    assert graph["mm"]["input_0_tms"] == [{"broadcast": {"z": 8}}]
+    assert graph["mm"]["t"] == 8
