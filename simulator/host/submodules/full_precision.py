@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 
+from opscope.compiler.target.system_desc import DEFAULT_BOARD, load_board
 from opscope.simulator.host.devices.device import Device
 from opscope.simulator.host.devices.tt_device import TTDevice
 from opscope.simulator.host.errors import PyBudaError
@@ -26,8 +27,8 @@ def verified(
     """Calls `verify`, which compares what devices compute; where that raises, `again`, with programs in Float32.
 
     That is for cards of `BackendType.Golden` with `golden_ignore_df_precision`, which is TT-Buda's default: what its
-    tests ask of its golden says nothing of formats. What they lose is a LostByFormats. Raises PyBudaError where the
-    results differ in Float32 too.
+    tests ask of its golden says nothing of formats. A card that cannot compute in Float32 is a Wormhole meanwhile. What
+    formats lose is a LostByFormats. Raises PyBudaError where the results differ in Float32 too.
     """
     try:
         verify()
@@ -37,15 +38,17 @@ def verified(
         if not config.golden_ignore_df_precision or any(card.devtype is not BackendType.Golden for card in cards):
             raise
         lost = error
-    kept = [(card.compiled, card.programs) for card in cards]
+    kept = [(card.compiled, card.programs, card.board) for card in cards]
     try:
         with using(global_compiler_config().in_full_precision()):
             for card in cards:
                 card.compiled, card.programs = [], {}
+                if not load_board(card.board).has_fp32_dst:
+                    card.board = DEFAULT_BOARD["wormhole_b0"]
             again()
     except PyBudaError as error:
         raise PyBudaError(f"{lost}; in Float32: {error}") from error
     finally:
-        for card, (compiled, programs) in zip(cards, kept, strict=True):
-            card.compiled, card.programs = compiled, programs
+        for card, (compiled, programs, board) in zip(cards, kept, strict=True):
+            card.compiled, card.programs, card.board = compiled, programs, board
     warnings.warn(f"{lost}; in Float32 it does", LostByFormats, stacklevel=3)

@@ -374,17 +374,23 @@ NEAR_ONE = (1 + np.random.default_rng(3).random((1, 1, 64, 1)) / 128 + np.zeros(
 
 @pytest.mark.parametrize("by_module", [False, True], ids=["pybuda_compile", "verify_module"])
 def test_a_golden_ignores_formats_unless_told_otherwise(by_module: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    def compare(kind: pybuda.BackendType = pybuda.BackendType.Golden, **options: Any) -> pybuda.TTDevice:
+    def compare(
+        kind: pybuda.BackendType = pybuda.BackendType.Golden,
+        arch: pybuda.BackendDevice = WORMHOLE,
+        **options: Any,
+    ) -> pybuda.TTDevice:
         pybuda.shutdown()
-        config = pybuda.VerifyConfig(arch=WORMHOLE, devtype=kind, **options)
+        config = pybuda.VerifyConfig(arch=arch, devtype=kind, **options)
         if by_module:
             (device,) = pybuda.verify.verify_module(Rows("m"), [NEAR_ONE.shape], config, inputs=[(NEAR_ONE,)])
         else:
-            device = card(module=Rows("m"), devtype=kind)
+            device = card(module=Rows("m"), devtype=kind, arch=arch)
             pybuda.pybuda_compile(device, "rows", NEAR_ONE, verify_cfg=config)
         return device
 
     lost = r"expected output 0 of the card .*to (be|correlate)"
+    with pytest.warns(LostByFormats, match=rf"{lost}.*; in Float32 it does"):
+        assert compare(arch=pybuda.BackendDevice.Grayskull, skip_shutdown=True).board == "grayskull"
     with pytest.warns(LostByFormats, match=rf"{lost}.*; in Float32 it does"):
         device = compare(skip_shutdown=True)
     (program,) = device.compiled
