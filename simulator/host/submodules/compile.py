@@ -135,5 +135,5 @@ class _Compiled:
 
 def _wants_gradient(value: Any) -> bool:
     """Whether the gradient of an input is compared: a tensor of PyTorch says that itself."""
-    elements = value.elements if isinstance(value, Tensor) else value
+    elements: Any = value.elements if isinstance(value, Tensor) else value
     return not is_torch(elements) or bool(elements.requires_grad)
