@@ -78,7 +78,7 @@ ops: $(BASE) ## write docs/ops.md again, after a change of the op table
 	$(BIN)/opscope ops --markdown > docs/ops.md.new && mv docs/ops.md.new docs/ops.md
 
 build/drawn_ops.mlir: $(BASE) ci/drawn_ops.py
-	mkdir -p build && $(BIN)/python -m ci.drawn_ops > $@
+	mkdir -p build && $(BIN)/python -m ci.drawn_ops > $@.new && mv $@.new $@
 
 tt-mlir-page: $(if $(RUN),$(BASE),build/drawn_ops.mlir) ## write docs/tt_mlir.md again, with the plugin of extra tt (minutes; RUN=runs of it with --keep-ir)
 	$(BIN)/opscope ops --against-backend tt $(if $(RUN),$(addprefix --against-run ,$(RUN)),$(addprefix --model ,$(TT_MLIR_MODELS) build/drawn_ops.mlir)) --markdown > docs/tt_mlir.md.new && mv docs/tt_mlir.md.new docs/tt_mlir.md

@@ -203,7 +203,14 @@ def _lowered(c: Compilation) -> None:
 
     assert c.ttir is not None
     acc = c.configuration.get("accumulate_df", "Float16_b")
-    c.lowering = lowered(c.ttir, c.name, acc_format=acc, all_inputs=c.single_op, fallback=c.fallback)
+    c.lowering = lowered(
+        c.ttir,
+        c.name,
+        acc_format=acc,
+        all_inputs=c.single_op,
+        fallback=c.fallback,
+        input_names=c.configuration.input_names,
+    )
     made = c.lowering.results or c.lowering.rest_inputs
     if not made or not any(node.op is not None for node in c.lowering.builder.nodes.values()):
         raise StageFailure("pre-lowering-pass", "module", "all of it stays on the host, as in TT-Buda", kind="host")

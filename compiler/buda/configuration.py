@@ -441,11 +441,7 @@ class Configuration:
     def _with_nop(self, graph: BudaGraph, nop: Nop) -> BudaGraph:
         """Returns the graph with a nop. Raises CompilerInputError if its ends are not there."""
         ends = (nop.source, *nop.readers)
-        inputs = [node.name for node in graph.nodes if node.kind is NodeKind.INPUT]
-        named = dict(zip(self.input_names, inputs, strict=False))
-        if len(self._there(graph, [named.get(end, end) for end in ends])) < len(ends):
-            return graph
-        return nop.inserted(graph, named.get(nop.source, nop.source))
+        return nop.inserted(graph) if len(self._there(graph, ends)) == len(ends) else graph
 
 
 MISSING_OP = "a model of a framework has ops of other names here; try `opscope plan`, or predicates of pybuda.query"

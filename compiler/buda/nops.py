@@ -24,18 +24,18 @@ class Nop:
     """How many, one after the other."""
     daisy_chain: bool = False
 
-    def inserted(self, graph: BudaGraph, source: str) -> BudaGraph:
-        """Returns the graph with the nops behind the node `source`, named as TT-Buda names them.
+    def inserted(self, graph: BudaGraph) -> BudaGraph:
+        """Returns the graph with the nops behind the source, named as TT-Buda names them.
 
         Raises CompilerInputError if a reader does not read it.
         """
-        called = self.source
+        source = self.source
         for number in range(self.count):
             groups = [self.readers[i:] for i in range(len(self.readers))] if self.daisy_chain else [self.readers]
             for group in groups:
-                name = f"buffer_{number}_{called}_{group[0]}"
+                name = f"buffer_{number}_{source}_{group[0]}"
                 graph = self._behind(graph, source, name, group)
-                source = called = name
+                source = name
         return graph
 
     def _behind(self, graph: BudaGraph, source: str, name: str, readers: tuple[str, ...]) -> BudaGraph:

@@ -51,7 +51,7 @@ def _moved(graph: BudaGraph, edge: Edge) -> bool:
 def _with_stacks_apart(graph: BudaGraph, name: str) -> BudaGraph:
     for edge in graph.operands(name):
         if graph.node(edge.producer).op is not None and any(tm.is_stack for tm in edge.tms):
-            apart = Nop(edge.producer, (name,)).inserted(graph, edge.producer)
+            apart = Nop(edge.producer, (name,)).inserted(graph)
             # What parts of tiles are stacked stays behind the nop, which is then of no use.
             if not next(other for other in apart.operands(name) if other.operand == edge.operand).tms:
                 graph = apart

@@ -2,7 +2,8 @@
 
 A device descriptor lists the cores that a chip has, as `column-row` of its NoC; the rows of cores that it does not list
 are switched off; what an image has also names the board. A file of runtime parameters has what a device is compiled
-for, so that a program can be compiled for the same device where it is not there; the keys are this project's own.
+for, so that a program can be compiled for the same device where it is not there; the keys are this project's own, and
+those of TT-Buda's presets are read too.
 """
 
 from __future__ import annotations
@@ -54,8 +55,13 @@ def _rows(arch: str) -> tuple[int, ...]:
 
 
 def read_runtime_params(path: Path) -> tuple[str, int]:
-    """Returns the board of a file of runtime parameters, and the mask of its harvested rows. Raises ValueError."""
+    """Returns the board of a file of runtime parameters, and the mask of its harvested rows. Raises ValueError.
+
+    The file is one of ours, or one of TT-Buda's presets (`wh_n300_syslevel.yaml`), which name an arch.
+    """
     document = _mapping(path)
+    if isinstance(system := document.get("system_level_params"), dict):
+        document |= _of_preset(path, system)
     if lacking := [key for key in KEYS if key not in document]:
         raise ValueError(f"{path}: expected {', '.join(KEYS)}, got no {lacking[0]}")
     board = str(document["board"])
@@ -66,6 +72,19 @@ def read_runtime_params(path: Path) -> tuple[str, int]:
     mask = max(masks, key=int.bit_count)
     rows_of_mask(mask)
     return board, mask
+
+
+def _of_preset(path: Path, system: dict[str, Any]) -> dict[str, Any]:
+    """Returns what TT-Buda's parameters of a system say, in our words. Raises ValueError."""
+    chips = [key for key in system if re.fullmatch(r"system-device\d+-type", key)]
+    arches = {str(system[key]).lower() for key in chips}
+    if len(arches) != 1 or (arch := arches.pop()) not in DEFAULT_BOARD:
+        raise ValueError(
+            f"{path}: system_level_params: expected chips of {' or '.join(DEFAULT_BOARD)}, got {chips}"[:300]
+        )
+    masks = [system.get(key.removesuffix("type") + "harvesting_mask", 0) for key in chips]
+    numbers = [int(re.findall(r"\d+", key)[0]) for key in chips]
+    return {"arch_name": arch, "board": DEFAULT_BOARD[arch], "harvested_rows": masks, "chip_ids": numbers}
 
 
 def write_runtime_params(path: Path, board: str, chip_ids: Sequence[int], masks: Sequence[int]) -> None:

@@ -293,15 +293,15 @@ def test_only_these_ops_are_fused_or_all_but_these() -> None:
 
 @pytest.mark.parametrize("hoisted", [True, False])
 def test_a_nop_copies_between_an_op_and_its_readers(hoisted: bool) -> None:
-    graph, config = fork(), Configuration(input_names=("x",))
+    graph, config = fork(), Configuration()
     source = next(node.name for node in graph.nodes if node.kind is NodeKind.INPUT)
     config.set_configuration_options(enable_auto_fusing=False)
     config.insert_nop(Nop("mm", ("e",), hoist_tms=hoisted, count=2))
-    config.insert_nop(Nop("x", ("mm",)))
+    config.insert_nop(Nop(source, ("mm",)))
     applied = config.applied(graph, "wormhole_b0")
     assert [edge.producer for edge in applied.operands("e")] == ["buffer_1_buffer_0_mm_e_e"]
     assert [edge.producer for edge in applied.operands("buffer_1_buffer_0_mm_e_e")] == ["buffer_0_mm_e"]
-    assert [edge.producer for edge in applied.operands("buffer_0_x_mm")] == [source]
+    assert [edge.producer for edge in applied.operands(f"buffer_0_{source}_mm")] == [source]
     config.insert_nop(Nop("e", ("mm",)))
     with pytest.raises(CompilerInputError, match="expected an op that reads e, got 'mm'"):
         config.applied(graph, "wormhole_b0")
@@ -311,7 +311,7 @@ def test_a_daisy_chain_has_a_nop_for_each_reader() -> None:
     graph = fork()
     readers = tuple(edge.consumer for edge in graph.users("e"))
     assert len(readers) == 2
-    chained = Nop("e", readers, daisy_chain=True).inserted(graph, "e")
+    chained = Nop("e", readers, daisy_chain=True).inserted(graph)
     (first,) = chained.users("e")
     assert {edge.consumer for edge in chained.users(first.consumer)} == {
         readers[0],

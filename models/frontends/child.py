@@ -83,7 +83,7 @@ def export(parent: Parent) -> None:
 def use_safe_flags(frontend: Frontend) -> None:
     """Has JAX compute without the known bugs of its release. An XLA that TensorFlow brings ends at flags that it does
     not know."""
-    if not any(package.startswith("tensorflow") for package in frontend.packages):
+    if not any(package.startswith("tensorflow") for package in (*frontend.packages, *frontend.either)):
         xla_releases.use_flags()
 
 

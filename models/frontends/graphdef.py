@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from opscope.base.temporary_folder import TemporaryFolder
 from opscope.models.frontends.base import ExportResult, Frontend, Source
 from opscope.models.frontends.jax import package_versions
-from opscope.models.frontends.tf import ENVIRONMENT, export_result
+from opscope.models.frontends.tf import ENVIRONMENT, TENSORFLOW, export_result
 
 if TYPE_CHECKING:
     from opscope.models.frontends.through_tf.built import TfBuilt
@@ -21,7 +21,7 @@ class GraphDef(Frontend):
     """The exporter of frozen graphs."""
 
     name: str = "graphdef"
-    packages: tuple[str, ...] = ("tensorflow-cpu",)
+    either: tuple[str, ...] = TENSORFLOW
     extra: str = "tf"
     environment: Mapping[str, str] = field(default_factory=lambda: ENVIRONMENT)
 
@@ -41,13 +41,13 @@ class GraphDef(Frontend):
 
     def export(self, built: TfBuilt, source: Source) -> ExportResult:
         """Exports the graph as StableHLO."""
-        return export_result(built, source, self.packages)
+        return export_result(built, source)
 
     def results(self, built: TfBuilt, source: Source, values: Mapping[str, Any]) -> tuple[str, Sequence[Any]]:
         """The graph on TensorFlow's own kernels."""
         from opscope.models.frontends.through_tf.own_kernels import results
 
-        return package_versions(self.packages), results(built, values)
+        return package_versions((), TENSORFLOW), results(built, values)
 
 
 FRONTEND = GraphDef()

@@ -11,6 +11,7 @@ from opscope.base.plugins import version
 from opscope.base.stablehlo.python_calls import why_not_run
 from opscope.base.xla import xla_releases
 from opscope.models.arguments import Built
+from opscope.models.frontends import installed
 from opscope.models.frontends.base import ExportResult, Frontend, Source
 
 if TYPE_CHECKING:
@@ -63,9 +64,10 @@ def compiled_results(built: Built, source: Source, values: Mapping[str, Any]) ->
     return package_versions(("jax",)), [np.asarray(leaf) for leaf in jax.tree.leaves(results)]
 
 
-def package_versions(packages: tuple[str, ...]) -> str:
-    """Returns the packages with their versions, as records show them."""
-    return ", ".join(f"{package} {version(package)}" for package in packages)
+def package_versions(packages: tuple[str, ...], either: tuple[str, ...] = ()) -> str:
+    """Returns the first of `either` that is installed, and the packages, with their versions, as records show them."""
+    first = [*filter(installed, either), *either][:1]
+    return ", ".join(f"{package} {version(package)}" for package in (*first, *packages))
 
 
 def exported(built: Built, name: str, frontend: str, values: Mapping[str, Any]) -> ExportResult:

@@ -13,6 +13,8 @@ from opscope.models.frontends.jax import package_versions
 if TYPE_CHECKING:
     from opscope.models.frontends.through_tf.built import TfBuilt
 
+TENSORFLOW = ("tensorflow-cpu", "tensorflow")
+"""Distributions of TensorFlow, of which one is enough."""
 ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", "TF_ENABLE_ONEDNN_OPTS": "0"}
 
 
@@ -21,7 +23,7 @@ class Tf(Frontend):
     """The exporter of TensorFlow functions and SavedModels."""
 
     name: str = "tf"
-    packages: tuple[str, ...] = ("tensorflow-cpu",)
+    either: tuple[str, ...] = TENSORFLOW
     extra: str = "tf"
     environment: Mapping[str, str] = field(default_factory=lambda: ENVIRONMENT)
 
@@ -42,23 +44,24 @@ class Tf(Frontend):
 
     def export(self, built: TfBuilt, source: Source) -> ExportResult:
         """Exports the function as StableHLO."""
-        return export_result(built, source, self.packages)
+        return export_result(built, source)
 
     def results(self, built: TfBuilt, source: Source, values: Mapping[str, Any]) -> tuple[str, Sequence[Any]]:
         """The function on TensorFlow's own kernels."""
         from opscope.models.frontends.through_tf.own_kernels import results
 
-        return package_versions(self.packages), results(built, values)
+        return package_versions((), TENSORFLOW), results(built, values)
 
 
-def export_result(built: TfBuilt, source: Source, packages: tuple[str, ...]) -> ExportResult:
+def export_result(built: TfBuilt, source: Source) -> ExportResult:
     """Exports a function by TensorFlow. Raises Refused for a training step, which only JAX functions have."""
     from opscope.models.frontends.through_tf.lower import lower
 
     if source.training:
         raise Refused("--training", "a model whose frontend makes a JAX function of it", source.name)
     bytecode, lowered = lower(built, source.name)
-    return ExportResult(bytecode, lowered.arguments, package_versions(packages), lowered.values, notes=lowered.notes)
+    versions = package_versions((), TENSORFLOW)
+    return ExportResult(bytecode, lowered.arguments, versions, lowered.values, notes=lowered.notes)
 
 
 FRONTEND = Tf()

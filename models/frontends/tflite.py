@@ -13,7 +13,7 @@ from opscope.base.temporary_folder import TemporaryFolder
 from opscope.models.frontends import onnx
 from opscope.models.frontends.base import ExportResult, Frontend, NoOwnResults, Refused, Source
 from opscope.models.frontends.jax import package_versions
-from opscope.models.frontends.tf import ENVIRONMENT
+from opscope.models.frontends.tf import ENVIRONMENT, TENSORFLOW
 
 if TYPE_CHECKING:
     from opscope.models.frontends.through_onnx.built import OnnxBuilt
@@ -27,7 +27,8 @@ class TfLite(Frontend):
     """The exporter of TFLite files."""
 
     name: str = "tflite"
-    packages: tuple[str, ...] = ("tf2onnx", "tensorflow-cpu", "onnx", "torch-mlir")
+    packages: tuple[str, ...] = ("tf2onnx", "onnx", "torch-mlir")
+    either: tuple[str, ...] = TENSORFLOW
     extra: str = "tflite"
     environment: Mapping[str, str] = field(default_factory=lambda: ENVIRONMENT)
 
@@ -53,7 +54,8 @@ class TfLite(Frontend):
     def export(self, built: OnnxBuilt, source: Source) -> ExportResult:
         """Exports the graph as StableHLO."""
         result = onnx.FRONTEND.export(built, source)
-        return ExportResult(result.bytecode, result.arguments, package_versions(self.packages), result.values)
+        versions = package_versions(self.packages, TENSORFLOW)
+        return ExportResult(result.bytecode, result.arguments, versions, result.values)
 
     def results(self, built: OnnxBuilt, source: Source, values: Mapping[str, Any]) -> tuple[str, Sequence[Any]]:
         """The file in TFLite's interpreter, in its own process. Raises NoOwnResults for weights of other values."""
@@ -80,7 +82,7 @@ class TfLite(Frontend):
                 raise RuntimeError(outcome.log.last_line() or outcome.ending.kind)
             with np.load(place / "results.npz") as archive:
                 arrays = [archive[f"arr_{index}"] for index in range(outcome.result)]
-        return f"TFLite of {package_versions(('tensorflow-cpu',))}", arrays
+        return f"TFLite of {package_versions((), TENSORFLOW)}", arrays
 
 
 FRONTEND = TfLite()

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from opscope.base.installing import install_command
 from opscope.base.plugins import version
+from opscope.models import frontends
 from opscope.models.frontends.base import Refused, Source
+from opscope.models.frontends.jax import package_versions
 from opscope.models.frontends.python import FRONTEND
+from opscope.models.frontends.tf import TENSORFLOW
 from opscope.models.frontends.through_python.missing_modules import command, not_installed
 
 HELPERS = """
@@ -81,3 +85,17 @@ def test_a_module_is_installed_by_its_packages_name() -> None:
         "pip install opencv-python-headless e3nn-jax scikit-learn PyYAML optax"
     )
     assert command(["equinox", "flax", "keras", "yaml"]) == f"{install_command('flax,keras')} PyYAML"
+
+
+@pytest.mark.parametrize("release", ["tensorflow", "tensorflow-cpu"])
+@pytest.mark.parametrize("framework", ["tf", "graphdef", "tflite"])
+def test_either_distribution_of_tensorflow_will_do(
+    framework: str, release: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = next(name for name in TENSORFLOW if name != release)
+    assert other not in frontends.absent(framework, installed=lambda name: "" if name == other else "2.21.0")
+    assert TENSORFLOW[0] in frontends.absent(framework, installed=lambda name: "" if name in TENSORFLOW else "1.0")
+    (tmp_path / f"{release.replace('-', '_')}-9.9.dist-info").mkdir()
+    (tmp_path / f"{release.replace('-', '_')}-9.9.dist-info/METADATA").write_text(f"Name: {release}\nVersion: 9.9\n")
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    assert package_versions((), TENSORFLOW) == f"{release} 9.9"

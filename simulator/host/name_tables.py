@@ -63,6 +63,10 @@ def variables_table() -> str:
             *((name, "runs are `_sequential`") for name in environment.SEQUENTIAL),
             (environment.AMP_LIGHT, "level of `enable_amp_light`"),
             (environment.VERIFY_ALL, "1: the default of VerifyConfig's `verify_all`"),
+            (
+                environment.GOLDEN_QUANTIZE,
+                "set at all: VerifyConfig's `golden_ignore_df_precision` is False by default",
+            ),
             (environment.COMPILE_DEPTH, "`compile_depth`: counts more than what the program sets"),
             (environment.DEVICE, "`backend_device_descriptor_path`, if the file is there"),
             *((name, f"no effect: {why}") for name, why in sorted(environment.WITHOUT_EFFECT.items())),

@@ -151,6 +151,7 @@ MODULES: dict[str, dict[str, str]] = {
     "tensor": {
         "TensorFromPytorch": "tensor:Tensor",
         "TensorFromTrace": "tensor:Tensor",
+        "TensorShape": "tensor_shape",
         "to_pt_tensors": "tensor",
     },
     "torch_schedulers": {"TorchLearningRateScheduler": "submodules.torch_schedulers"},
@@ -160,6 +161,7 @@ MODULES: dict[str, dict[str, str]] = {
         "NLPPipelineWrapper": "submodules.transformers_pipeline",
     },
     "tti": {},
+    "tvm_to_python": dict.fromkeys(("compile_tvm_to_python", "generate_pybuda_module"), "submodules.tvm_to_python"),
     "op_repo": dict.fromkeys(_OP_REPO, "submodules.op_repo"),
     "op_repo.datatypes": dict.fromkeys(_OP_REPO, "submodules.op_repo"),
     "op.eval": dict.fromkeys(("calculate_pcc", "compare_tensor_to_golden"), "submodules.compare"),

@@ -12,7 +12,8 @@ import xxhash
 from opscope.compiler.target.formats import host_dtype
 from opscope.simulator.host.errors import PyBudaError
 from opscope.simulator.host.settings.enumerations import DataFormat
-from opscope.simulator.host.tensor import Tensor, array_of, is_tensor, is_torch, to_torch
+from opscope.simulator.host.tensor import Tensor, array_of, is_tensor, is_torch, to_torch, torch_type
+from opscope.simulator.host.tensor_shape import TensorShape
 
 HOST_TYPES = {"Float32": "f32", "Float16": "f16", "Float16_b": "bf16"}
 """Number format -> MLIR's name of the host's type of it; of other formats the value goes as it is."""
@@ -39,12 +40,12 @@ class Parameter:
         """Raises PyBudaError if `values` are neither one array nor the sizes of a shape, or for no format."""
         if (len(values) == 1 and is_tensor(values[0])) or (len(values) == 1 and isinstance(values[0], Tensor)):
             self._held: Any = values[0]
-            self._shape = tuple(int(n) for n in values[0].shape)
+            self._shape = TensorShape(*(int(n) for n in values[0].shape))
         else:
             sizes = tuple(values[0]) if len(values) == 1 and isinstance(values[0], tuple | list) else values
             if not sizes or not all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in sizes):
                 raise PyBudaError(f"Parameter: expected an array or the sizes of a shape, got {list(values)}")
-            self._held, self._shape = None, tuple(sizes)
+            self._held, self._shape = None, TensorShape(*sizes)
         if dev_data_format is not None and not isinstance(dev_data_format, DataFormat):
             raise PyBudaError(f"Parameter: dev_data_format: expected a pybuda.DataFormat, got {dev_data_format!r}")
         self.requires_grad, self.fp32_fallback = requires_grad, dev_data_format
@@ -56,9 +57,14 @@ class Parameter:
         return cls(torch_tensor, requires_grad=bool(getattr(torch_tensor, "requires_grad", True)))
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> TensorShape:
         """Its sizes."""
         return self._shape
+
+    @property
+    def pt_data_format(self) -> Any:
+        """The type of its value as PyTorch's; float32 without one. Raises PyBudaError without PyTorch."""
+        return torch_type(self._held)
 
     @property
     def data_format(self) -> DataFormat | None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from opscope.simulator.host.errors import PyBudaError
 from opscope.simulator.host.settings.enumerations import DataFormat
+from opscope.simulator.host.tensor_shape import TensorShape
 
 
 def is_tensor(value: Any) -> bool:
@@ -56,7 +57,7 @@ class Tensor:
         sizes = value.shape if is_tensor(value) else value
         if not isinstance(sizes, tuple | list) or not all(isinstance(n, int | np.integer) and n >= 0 for n in sizes):
             raise PyBudaError(f"Tensor: expected an array or the sizes of a shape, got {value!r}"[:300])
-        self._shape = tuple(int(n) for n in sizes)
+        self._shape = TensorShape(*(int(n) for n in sizes))
         self.data_format = dev_data_format
 
     @classmethod
@@ -65,7 +66,7 @@ class Tensor:
         return cls(torch_tensor, dev_data_format)
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> TensorShape:
         """Its sizes."""
         return self._shape
 
@@ -73,6 +74,11 @@ class Tensor:
     def dtype(self) -> Any:
         """The type of its elements, as the array that it holds names it."""
         return getattr(self.elements, "dtype", None)
+
+    @property
+    def pt_data_format(self) -> Any:
+        """The type that its elements have as PyTorch's; float32 without them. Raises PyBudaError without PyTorch."""
+        return torch_type(self.elements)
 
     @property
     def ndim(self) -> int:
@@ -118,6 +124,11 @@ class Tensor:
 def to_pt_tensors(tensors: Sequence[Any]) -> tuple[Any, ...]:
     """Returns tensors as those of PyTorch. Raises PyBudaError where PyTorch is not installed."""
     return tuple(to_torch(value.elements if isinstance(value, Tensor) else value) for value in tensors)
+
+
+def torch_type(value: Any) -> Any:
+    """Returns PyTorch's type of an array, float32 of None. Raises PyBudaError where PyTorch is not installed."""
+    return to_torch(np.empty(0, np.float32) if value is None else value).dtype
 
 
 def to_torch(value: Any) -> Any:

@@ -71,7 +71,7 @@ class Cases:
 
     def pytest_runtestloop(self, session: Any) -> bool:
         """Runs cases until enough have not skipped themselves."""
-        done = 0
+        done, collected = 0, not session.testsfailed
         for item in session.items:
             if done == self.count:
                 break
@@ -85,6 +85,8 @@ class Cases:
                 signal.setitimer(signal.ITIMER_REAL, 0)
             done += self.ended[0] != "skipped"
             self.say(item.name, *self.ended, time.monotonic() - began)
+        for _ in range(self.count - done if collected else 0):
+            self.say("", "absent", "TT-Buda skips all cases of the file, or expects them to fail")
         return True
 
     def pytest_runtest_logreport(self, report: Any) -> None:
@@ -98,7 +100,9 @@ class Cases:
 
 
 def _reason(text: str) -> str:
-    """The error of a report, in one line."""
+    """The error of a report, in one line: the last one of several that follow from each other."""
+    for between in ("direct cause of the following exception:", "another exception occurred:"):
+        text = text.rpartition(between)[2]
     errors = [line[1:].strip() for line in text.splitlines() if line.startswith("E  ")]
     return errors[0] if errors else " ".join(text[-300:].split())
 
@@ -153,7 +157,9 @@ def main() -> None:
                 "--tb=short",
             ]
             try:
-                pytest.main([*quiet, "--rootdir", str(Path(tests).parent), f"{tests}/{file}"], plugins=[cases])
+                ended = pytest.main([*quiet, "--rootdir", str(Path(tests).parent), f"{tests}/{file}"], plugins=[cases])
+                for _ in range(cases.count if ended in (3, 4) else 0):
+                    cases.say("", "failed", "a conftest file of it cannot be imported")
             finally:
                 os._exit(0)
         end = time.monotonic() + 120 + 2 * int(count) * float(seconds)

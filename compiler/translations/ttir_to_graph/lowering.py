@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -39,6 +39,8 @@ def op_name(op: Operation) -> str:
 
 
 STAGE = "ttir-to-graph"
+OWN_NAME = re.compile(r"(arg|output)\d+(\..*)?")
+"""Names that a graph gives to arguments and outputs itself."""
 
 
 def lowered(
@@ -48,11 +50,13 @@ def lowered(
     acc_format: str = "Float16_b",
     all_inputs: bool = False,
     fallback: bool = False,
+    input_names: Sequence[str] = (),
 ) -> Lowering:
     """Lowers a TTIR module's entry function to a graph and the contents of its sources. Raises StageFailure.
 
-    With `all_inputs` no argument counts as a parameter. With `fallback` an op that cannot be lowered, and what needs
-    its result, is left to the host.
+    With `all_inputs` no argument counts as a parameter. Inputs have `input_names` in their order, where no op has that
+    name; the others and parameters have the numbers of their arguments. With `fallback` an op that cannot be lowered,
+    and what needs its result, is left to the host.
     """
     entry = next((op for op in module.body.block.ops if isinstance(op, FuncOp)), None)
     if entry is None:
@@ -60,9 +64,13 @@ def lowered(
     block = entry.body.block
     weights = parameters(block, all_inputs)
     lowering = Lowering(GraphBuilder(name, "Float16_b"), fidelity, acc_format, host_ops(block, weights), fallback)
+    given = dict(zip((i for i in range(len(block.args)) if i not in weights), input_names, strict=False))
+    of_ops = {op_name(op) for op in block.ops}
+    called = {i: each for i, each in given.items() if each not in of_ops and not OWN_NAME.fullmatch(each)}
+    lowering.state.reserved = frozenset({*called.values(), *of_ops})
     for i, arg in enumerate(block.args):
         kind = NodeKind.PARAMETER if i in weights else NodeKind.INPUT
-        lowering.values[arg] = HostValue(kind, f"arg{i}", dims_of(arg), dims_of(arg), arg, arg)
+        lowering.values[arg] = HostValue(kind, called.get(i, f"arg{i}"), dims_of(arg), dims_of(arg), arg, arg)
     for op in block.ops:
         if op.name == "func.return":
             lowering.finish(list(op.operands))

@@ -31,6 +31,8 @@ class State:
     """The name that the program gives to the op that is being lowered."""
     named: int = 0
     """How many nodes have that name."""
+    reserved: frozenset[str] = frozenset()
+    """Names that the program gives to ops and inputs."""
     _count: dict[str, int] = field(default_factory=dict)
 
     def snapshot(self) -> tuple[int, int, dict[str, Content], Sources]:
@@ -47,7 +49,8 @@ class State:
     def fresh(self, kind: str) -> str:
         """Returns a new name for a node: its kind and a number."""
         self._count[kind] = self._count.get(kind, 0) + 1
-        return f"{kind}_{self._count[kind] - 1}"
+        name = f"{kind}_{self._count[kind] - 1}"
+        return name if name not in self.reserved else self.fresh(kind)
 
     def named_node(self, kind: str) -> str:
         """Returns a new name for an op's node.

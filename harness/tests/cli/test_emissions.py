@@ -53,7 +53,7 @@ def test_a_backend_is_run_and_differences_and_refusals_are_listed(small, tmp_pat
     (tmp_path / "other.py").write_text(OTHER, encoding="utf-8")
     result = CliRunner().invoke(ops, ["--against-backend", str(tmp_path / "other.py"), "--model", str(small), "--json"])
     assert result.exit_code == 0, result.output
-    emitted = json.loads(result.output)
+    emitted = json.loads(result.stdout)
     assert emitted["ops"] == 2
     (stop,) = emitted["stops"]
     assert (stop["name"], stop["here"]) == ("stablehlo.add", "")
@@ -97,7 +97,7 @@ def test_tt_mlir_differs_from_this_compiler_only_for_reasons_that_are_written_do
         pytest.skip(f"tt-mlir is not installed: {missing if 'tt' in registry.names() else 'no backend of this name'}")
     result = CliRunner().invoke(ops, ["--against-backend", "tt", "--json"])
     assert result.exit_code == 0, result.output
-    emitted = json.loads(result.output)
+    emitted = json.loads(result.stdout)
     ttir, _ = emitted["agreements"]
     assert ttir["both"] > 900
     assert [group["difference"] for group in emitted["groups"] if not group["reason"]] == []

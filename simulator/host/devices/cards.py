@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from opscope.base.yaml_text import read_yaml
-from opscope.compiler.api import CompilerInputError
 from opscope.compiler.target.system_desc import DEFAULT_BOARD, MOST_CHIPS, load_board
 from opscope.simulator.host.argument_checks import count, listed, one_of
 from opscope.simulator.host.errors import NoMeaningHere, PyBudaError
 from opscope.simulator.host.learning_rate_scheduler import LearningRateScheduler
 from opscope.simulator.host.optimizers import Optimizer
 from opscope.simulator.host.settings.enumerations import REFUSED, BackendDevice, BackendType, DataFormat, DeviceMode
-from opscope.simulator.host.settings.options import configuration, option
+from opscope.simulator.host.settings.options import described_card, option
 
 CONFIGURED_BOARD = "n150"
 """The card that is there where no option names another."""
@@ -42,10 +41,7 @@ def detected_devices() -> list[DetectedDevice]:
     path = option("backend_cluster_descriptor_path")
     if path is not None:
         return read_cluster(Path(path))
-    try:
-        board = configuration().device[0] or CONFIGURED_BOARD
-    except CompilerInputError as error:
-        raise PyBudaError(str(error)) from None
+    board = described_card()[0] or CONFIGURED_BOARD
     return [DetectedDevice(0, _named(load_board(board).arch), board)]
 
 

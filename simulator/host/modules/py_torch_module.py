@@ -50,7 +50,8 @@ class PyTorchModule(FrameworkModule):
         from opscope.models.frontends import torch_live
 
         names = self.input_names
-        return torch_live.export(self.module, input_specs(inputs, names), positional=not names)
+        with _no_gradients_kept():
+            return torch_live.export(self.module, input_specs(inputs, names), positional=not names)
 
     def function(self) -> Callable[[Mapping[str, Any], Sequence[Any]], Sequence[Any]]:
         """Returns it as a function that JAX traces and differentiates: parameters by name, and inputs -> outputs."""
@@ -59,7 +60,7 @@ class PyTorchModule(FrameworkModule):
         traced = torch_live.function(self.module)
 
         def function(parameters: Mapping[str, Any], inputs: Sequence[Any]) -> Sequence[Any]:
-            with _whole_classes(self.module):
+            with _whole_classes(self.module), _no_gradients_kept():
                 return traced(parameters, inputs)
 
         return function
@@ -83,7 +84,7 @@ class PyTorchModule(FrameworkModule):
         from opscope.models.frontends import torch_live
 
         tensors = [to_torch(value) for value in inputs]
-        with in_one_line(self.name), _whole_classes(self.module):
+        with in_one_line(self.name), _whole_classes(self.module), _no_gradients_kept():
             return torch_live.eager(self.module, tensors, self.input_names)
 
     def forward(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
@@ -152,3 +153,20 @@ def _whole_classes(module: Any) -> Iterator[None]:
             if isinstance(part, torch.nn.CrossEntropyLoss | torch.nn.NLLLoss):
                 hooks.callback(part.register_forward_pre_hook(whole).remove)
         yield
+
+
+@contextmanager
+def _no_gradients_kept() -> Iterator[None]:
+    """Within this context a `forward` may ask to keep a gradient where PyTorch records none: JAX differentiates."""
+    import torch
+
+    def retain_grad(tensor: Any) -> None:
+        if tensor.requires_grad:
+            super(torch.Tensor, tensor).retain_grad()
+
+    own: Any = torch.Tensor
+    own.retain_grad = retain_grad
+    try:
+        yield
+    finally:
+        del own.retain_grad

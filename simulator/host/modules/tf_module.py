@@ -38,6 +38,7 @@ class TFModule(FrameworkModule):
             values = {name: np.asarray(v) for name, v in frontend.named_variables(self.module).items()}
             return ExportResult(result.bytecode, result.arguments, result.frontend, values)
         from opscope.models.frontends.jax import package_versions
+        from opscope.models.frontends.tf import TENSORFLOW
         from opscope.models.frontends.through_tf.built import TfBuilt
         from opscope.models.frontends.through_tf.lower import lower
 
@@ -52,7 +53,7 @@ class TFModule(FrameworkModule):
             return self.module(passed) if names else self.module(*tensors)
 
         bytecode, lowered = lower(TfBuilt(call, arguments), "forward")
-        return ExportResult(bytecode, lowered.arguments, package_versions(("tensorflow-cpu",)), lowered.values)
+        return ExportResult(bytecode, lowered.arguments, package_versions((), TENSORFLOW), lowered.values)
 
     def forward(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Returns what XLA computes of it on the CPU."""

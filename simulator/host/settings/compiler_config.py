@@ -300,6 +300,16 @@ class CompilerConfig:
         for name, value in other._unused.items():
             self._unused[name] = _OpOverrides(self, value) if isinstance(value, _OpOverrides) else value
 
+    def in_full_precision(self) -> CompilerConfig:
+        """Returns a copy in which every float is Float32, products have HiFi4, and no op has formats of its own."""
+        copied = CompilerConfig()
+        copied.take_over(self)
+        copied._configuration.precisions = []
+        copied.amp_level = None
+        copied.default_df_override = copied.default_accumulate_df = DataFormat.Float32
+        copied.default_math_fidelity = MathFidelity.HiFi4
+        return copied
+
     def insert_nop(self, nop: Nop) -> None:
         """Puts a nop between an op or input and some of its readers."""
         self._configuration.insert_nop(nop)

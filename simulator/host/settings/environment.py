@@ -70,8 +70,12 @@ SEQUENTIAL = ("PYBUDA_FORCE_SEQUENTIAL", "PYBUDA_DEVMODE")
 AMP_LIGHT = "PYBUDA_AMP_LIGHT"
 VERIFY_ALL = "PYBUDA_FORCE_VERIFY_ALL"
 """Variable that is the default of VerifyConfig's `verify_all`."""
+GOLDEN_QUANTIZE = "TT_BACKEND_GOLDEN_QUANTIZE"
+"""Variable without which VerifyConfig's `golden_ignore_df_precision` is True by default."""
 DEVICE = "PYBUDA_OVERRIDE_DEVICE_YAML"
 COMPILE_DEPTH = "PYBUDA_COMPILE_DEPTH"
+READ_ELSEWHERE = {AMP_LIGHT, VERIFY_ALL, GOLDEN_QUANTIZE, COMPILE_DEPTH, *SEQUENTIAL}
+"""Variables that have an effect and are no option."""
 
 NO_CHOICE = "the planner here has no such choice"
 NO_RUNTIME = "there is no backend runtime"
@@ -168,7 +172,7 @@ def sequential() -> bool:
 def say_what_has_no_effect() -> None:
     """Warns once of each variable of TT-Buda's that is set and has no effect."""
     for name in sorted(os.environ):
-        if name.startswith(PREFIXES) and name not in {*VARIABLES, AMP_LIGHT, VERIFY_ALL, COMPILE_DEPTH, *SEQUENTIAL}:
+        if name.startswith(PREFIXES) and name not in READ_ELSEWHERE | VARIABLES.keys():
             if name == DEVICE:
                 path = os.environ[name]
                 if path and not Path(path).is_file():

@@ -42,6 +42,17 @@ def configuration() -> Configuration:
     return copied
 
 
+def described_card() -> tuple[str, int]:
+    """Returns board ('' if none was set) and mask of harvested rows of the card that options describe.
+
+    Raises PyBudaError for a file that describes none.
+    """
+    try:
+        return configuration().device
+    except CompilerInputError as error:
+        raise PyBudaError(str(error)) from None
+
+
 def global_compiler_config() -> CompilerConfig:
     """Returns the options as TT-Buda's configuration object: what is set on it is set for all that compiles later."""
     return _COMPILER_CONFIG

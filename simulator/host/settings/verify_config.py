@@ -10,10 +10,15 @@ from typing import Any, ClassVar
 
 from opscope.simulator.host.errors import PyBudaError
 from opscope.simulator.host.settings.enumerations import BackendDevice, BackendType, DataFormat, DeviceMode
-from opscope.simulator.host.settings.environment import VERIFY_ALL
+from opscope.simulator.host.settings.environment import GOLDEN_QUANTIZE, VERIFY_ALL
 from opscope.simulator.host.settings.without_effect import say_once
 
-RELATIVE_ATOL = 0.1
+
+class Unstated(float):
+    """A limit that no program has set."""
+
+
+RELATIVE_ATOL = Unstated(0.1)
 """Share of a golden's largest value by which a result may differ."""
 NO_TVM = "models are traced by JAX, not by TVM"
 NO_STAGES = "every pass is checked by the compiler's own tests"
@@ -22,7 +27,6 @@ UNUSED = {
     "dump_tensors_path": "try op_intermediates_to_save",
     "run_golden": "the simulator is the golden",
     "run_net2pipe": "the compiler's own tests check its pipes",
-    "golden_ignore_df_precision": "the simulator rounds as the card",
     "verify_each_buda_pass": NO_STAGES,
     "verify_post_autograd_passes": NO_STAGES,
     "verify_post_placer": NO_STAGES,
@@ -77,7 +81,8 @@ class VerifyConfig:
 
     `pcc` is the smallest correlation of each result with XLA's. Without it nothing is compared, but with `verify_all`
     and by `verify_module`, which take 0.99. Where `rtol` or `atol` (by type), `relative_atol` (of the largest value) or
-    `golden_compare_callback` is set, a result within them passes too. The arguments of `UNUSED` have no effect.
+    `golden_compare_callback` is set, a result within them passes too. What only the formats of a Golden device lose
+    passes with a warning, unless `golden_ignore_df_precision` is False. The arguments of `UNUSED` have no effect.
     """
 
     graph_name: str = "graph"
@@ -90,7 +95,7 @@ class VerifyConfig:
     dump_tensors_path: str = ""
     run_golden: bool = False
     run_net2pipe: bool = False
-    golden_ignore_df_precision: bool = True
+    golden_ignore_df_precision: bool = field(default_factory=lambda: GOLDEN_QUANTIZE not in os.environ)
     chip_ids: Any = None
     num_chips: int | None = None
     verify_each_buda_pass: bool = False
@@ -162,7 +167,7 @@ class VerifyConfig:
     def states_tolerances(self) -> bool:
         """Whether the program says how far apart elements may be, or compares by itself."""
         stated = self.rtol, self.atol, self.golden_compare_callback
-        return any(stated) or self.relative_atol != RELATIVE_ATOL
+        return any(stated) or not isinstance(self.relative_atol, Unstated)
 
     @classmethod
     def disabled(cls) -> VerifyConfig:

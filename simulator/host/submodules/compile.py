@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,8 @@ from opscope.simulator.host.errors import PyBudaError
 from opscope.simulator.host.settings.compiler_config import CompilerConfig
 from opscope.simulator.host.settings.options import compile_depth, global_compiler_config, using
 from opscope.simulator.host.settings.verify_config import VerifyConfig
-from opscope.simulator.host.tensor import Tensor, array_of
+from opscope.simulator.host.submodules.full_precision import verified
+from opscope.simulator.host.tensor import Tensor, array_of, is_torch
 from opscope.simulator.host.training.cpu_evaluation import CpuEvaluation
 from opscope.simulator.host.training.part import part_of, sample_of
 from opscope.simulator.host.training.steps import BACKWARD, FORWARD, OPTIMIZER
@@ -39,7 +41,8 @@ def pybuda_compile(
 
     `compiler_cfg` counts in place of the global options. With its `enable_training` the passes of training are
     compiled, the optimizer's if the device has one. With a `verify_cfg`, and inputs that have elements, what the card
-    computes is compared with the CPU, as is every gradient in training: of `losses`, or of seeded ones. The netlist is
+    computes is compared with the CPU, as are gradients in training: of `losses`, or of seeded ones; not of PyTorch's
+    tensors that require none. What a Golden device's formats lose is compared in Float32 (`verified`). The netlist is
     `<graph_name>_netlist.yaml` in `backend_output_dir`. Raises PyBudaError.
     """
     if not isinstance(dev, TTDevice):
@@ -52,10 +55,15 @@ def pybuda_compile(
     with using(compiler_cfg):
         dev.forget()
         dev.settle_microbatch(inputs, microbatch_size)
-        compiled = _Compiled(dev, list(inputs), list(targets), global_compiler_config().enable_training)
+
+        def compile_now() -> _Compiled:
+            return _Compiled(dev, list(inputs), list(targets), global_compiler_config().enable_training)
+
+        compiled = compile_now()
         outputs = compiled.outputs()
         if config.enabled and compiled.has_values and compile_depth() >= CompileDepth.BACKEND_GOLDEN_VERIFY:
-            compiled.verify(outputs, losses, config)
+            verify_first = partial(compiled.verify, outputs, losses, config)
+            verified([dev], config, verify_first, lambda: compile_now().verify(outputs, losses, config))
         return compile_results(graph_name, outputs, compiled.programs[0])
 
 
@@ -108,9 +116,11 @@ class _Compiled:
         of_inputs, of_parameters = evaluation.backward(incoming, {})
         back = self._part.backward(None if self._loss_targets else incoming, zero_grad=True)
         for number, got in back.items():
-            if number < len(of_inputs):
+            if number < len(of_inputs) and _wants_gradient(self._inputs[number]):
                 check_correlation(f"gradient of input {number}", got, of_inputs[number], config, "the CPU")
         for name, got in self._part.gradients().items():
+            if any(waived in name for waived in config.waive_gradient_errors):
+                continue
             check_correlation(f"gradient of {name}", got, of_parameters[name], config, "the CPU")
 
     def _incoming(self, outputs: Sequence[Tensor], losses: Sequence[Any] | None) -> list[np.ndarray]:
@@ -121,3 +131,9 @@ class _Compiled:
             return [array_of(value) for value in losses]
         random = np.random.default_rng(0)
         return [random.standard_normal(output.shape).astype(np.float32) for output in outputs]
+
+
+def _wants_gradient(value: Any) -> bool:
+    """Whether the gradient of an input is compared: a tensor of PyTorch says that itself."""
+    elements: Any = value.elements if isinstance(value, Tensor) else value
+    return not is_torch(elements) or bool(elements.requires_grad)

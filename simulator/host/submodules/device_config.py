@@ -10,7 +10,7 @@ from opscope.compiler.target.system_desc import also_harvested, base_and_mask, l
 from opscope.simulator.host.argument_checks import one_of
 from opscope.simulator.host.errors import PyBudaError
 from opscope.simulator.host.settings.enumerations import BackendDevice
-from opscope.simulator.host.settings.options import configuration
+from opscope.simulator.host.settings.options import described_card
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def get_device_config(
     """
     if one_of("get_device_config: arch", arch, BackendDevice) is None:
         raise PyBudaError("get_device_config: expected an arch, got None; try pybuda.BackendDevice.Wormhole_B0")
-    board, named = configuration().device
+    board, named = described_card()
     described = load_board(board or arch.arch)
     mask = harvesting_mask or named
     rows, columns = also_harvested(described, mask).buda.grid

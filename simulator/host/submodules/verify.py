@@ -17,6 +17,7 @@ from opscope.simulator.host.modules.module import Module
 from opscope.simulator.host.modules.py_torch_module import PyTorchModule
 from opscope.simulator.host.run import run_inference, shutdown
 from opscope.simulator.host.settings.verify_config import VerifyConfig
+from opscope.simulator.host.submodules.full_precision import verified
 from opscope.simulator.host.submodules.verify_training import compiles_only, optimizer_of, torch_optimizer_of, train
 from opscope.simulator.host.tensor import array_of, to_torch
 
@@ -193,11 +194,28 @@ def _infer(devices: Sequence[Device], rows: Sequence[Sequence[Any]], config: Ver
     if compiles_only(config):
         return
     results = run_inference(inputs=[tuple(values) for values in rows], _sequential=config.sequential)
-    for wanted in references:
-        outputs = results.get()
-        for number, (got, reference) in enumerate(zip(outputs, wanted, strict=True)):
-            if config.enabled and config.verify_last:
-                check_correlation(f"output {number} of the card", got, reference, config, "the framework")
+    made = [results.get() for _ in references]
+    if config.enabled and config.verify_last:
+        verified(
+            devices,
+            config,
+            lambda: _compare(made, references, config),
+            lambda: _compare([_through(devices, values) for values in rows], references, config),
+        )
+
+
+def _through(devices: Sequence[Device], values: Sequence[Any]) -> Sequence[Any]:
+    """Returns what the devices, one after the other, make of a microbatch."""
+    for device in devices:
+        values = device.run_inputs(values)
+    return values
+
+
+def _compare(made: Sequence[Sequence[Any]], wanted: Sequence[Sequence[Any]], config: VerifyConfig) -> None:
+    """Raises PyBudaError where outputs of a microbatch are not the references."""
+    for outputs, references in zip(made, wanted, strict=True):
+        for number, (got, reference) in enumerate(zip(outputs, references, strict=True)):
+            check_correlation(f"output {number} of the card", got, reference, config, "the framework")
 
 
 def _referred(devices: Sequence[Device], values: Sequence[Any], config: VerifyConfig) -> list[Any]:

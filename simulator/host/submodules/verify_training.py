@@ -27,6 +27,7 @@ from opscope.simulator.host.settings.verify_config import VerifyConfig
 from opscope.simulator.host.tensor import array_of
 from opscope.simulator.host.train import begin
 from opscope.simulator.host.training.cpu_evaluation import CpuEvaluation
+from opscope.simulator.host.training.cpu_part import torch_module
 from opscope.simulator.host.training.steps import TrainingPart
 from opscope.simulator.host.training.training_device import TrainingDevice
 from opscope.simulator.host.training.training_pipeline import TrainingPipeline
@@ -83,9 +84,14 @@ def torch_optimizer_of(config: VerifyConfig) -> Callable[[Any], Any] | None:
 
 
 def _loss_of(device: TTDevice | CPUDevice) -> Module:
-    """Returns the sum of the L1 losses of all outputs, for a card or in PyTorch."""
+    """Returns the sum of the L1 losses of all outputs, for a card or in PyTorch.
+
+    Raises PyBudaError for a CPU whose modules PyTorch cannot train.
+    """
     if isinstance(device, TTDevice):
         return SumOfL1("verified_loss")
+    for module in device.modules:
+        torch_module(device, module)
     from opscope.simulator.host.submodules.torch_training import TorchSumOfL1
 
     return PyTorchModule("verified_loss", TorchSumOfL1())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import queue
 import warnings
 from collections.abc import Callable
@@ -422,6 +423,14 @@ def test_a_parameter_without_a_value_draws_one_by_its_name() -> None:
     assert np.array_equal(one.weights.value(), other.weights.value())
     assert not np.array_equal(one.weights.value(), third.weights.value())
     assert 0.1 < one.weights.value().std() < 0.15  # 1 / sqrt(64)
+
+
+def test_a_shape_is_a_tuple_that_has_tt_budas_names() -> None:
+    for shape in (pybuda.Parameter(1, 2, 33, 64).shape, pybuda.Tensor(np.zeros((1, 2, 33, 64))).shape):
+        assert copy.copy(shape) == (1, 2, 33, 64) == shape.get_pytorch_shape() == shape.dims
+        assert (shape.w, shape.z, shape.r, shape.c, shape.rt, shape.ct) == (1, 2, 33, 64, 2, 2)
+    assert pybuda.Parameter(64).shape.ct == 2
+    assert not hasattr(pybuda.Parameter(64).shape, "rt")
 
 
 def test_formats_have_the_back_ends_numbers_and_names() -> None:

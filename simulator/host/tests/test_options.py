@@ -125,6 +125,12 @@ def test_a_card_is_described_by_files(tmp_path: Path) -> None:
     pybuda.set_configuration_options(backend_runtime_params_path=str(params))
     assert pybuda.TTDevice("tt0").board == "e150"
     assert configuration().device == ("e150", 2050)
+    preset = {"system-device0-harvesting_mask": 2052, "system-device0-type": "WORMHOLE_B0"}
+    params.write_text(json.dumps({"arch_level_params": {}, "system_level_params": preset}))
+    assert configuration().device == ("n150", 2052)
+    params.write_text(json.dumps({"system_level_params": preset | {"system-device1-type": "GRAYSKULL"}}))
+    with pytest.raises(PyBudaError, match="system_level_params: expected chips of grayskull or wormhole_b0"):
+        pybuda.ttdevice.get_device_config(WORMHOLE)
     descriptor.write_text("arch_name: grayskull\nfunctional_workers: [1-6]\n")
     pybuda.pybuda_reset()
     pybuda.set_configuration_options(backend_device_descriptor_path=str(descriptor))

@@ -14,6 +14,7 @@ from opscope.compiler.api import CompileDepth
 from opscope.simulator.host import card_program
 from opscope.simulator.host.errors import PyBudaError
 from opscope.simulator.host.submodules.compare import calculate_pcc, compare_tensor_to_golden
+from opscope.simulator.host.submodules.full_precision import LostByFormats
 from opscope.simulator.host.tests.layers import WORMHOLE, Layer, X, card, layer
 
 BATCH = np.concatenate([X, -X])
@@ -359,3 +360,91 @@ def test_the_placers_solution_says_where_ops_are(transposed: bool) -> None:
     assert (placed.placed_cores.size_r(), placed.placed_cores.size_c()) == ((2, 1) if transposed else (1, 2))
     assert placed.grid_transpose is transposed
     assert WORMHOLE.to_string() == "wormhole_b0"
+
+
+class Rows(pybuda.PyBudaModule):
+    """Sums of rows that are alike but for less than a step of Float16_b."""
+
+    def forward(self, act: Any) -> Any:
+        return pybuda.op.ReduceAvg("rows", act, -1)
+
+
+NEAR_ONE = (1 + np.random.default_rng(3).random((1, 1, 64, 1)) / 128 + np.zeros(64)).astype(np.float32)
+
+
+@pytest.mark.parametrize("by_module", [False, True], ids=["pybuda_compile", "verify_module"])
+def test_a_golden_ignores_formats_unless_told_otherwise(by_module: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def compare(
+        kind: pybuda.BackendType = pybuda.BackendType.Golden,
+        arch: pybuda.BackendDevice = WORMHOLE,
+        **options: Any,
+    ) -> pybuda.TTDevice:
+        pybuda.shutdown()
+        config = pybuda.VerifyConfig(arch=arch, devtype=kind, **options)
+        if by_module:
+            (device,) = pybuda.verify.verify_module(Rows("m"), [NEAR_ONE.shape], config, inputs=[(NEAR_ONE,)])
+        else:
+            device = card(module=Rows("m"), devtype=kind, arch=arch)
+            pybuda.pybuda_compile(device, "rows", NEAR_ONE, verify_cfg=config)
+        return device
+
+    lost = r"expected output 0 of the card .*to (be|correlate)"
+    with pytest.warns(LostByFormats, match=rf"{lost}.*; in Float32 it does"):
+        assert compare(arch=pybuda.BackendDevice.Grayskull, skip_shutdown=True).board == "grayskull"
+    with pytest.warns(LostByFormats, match=rf"{lost}.*; in Float32 it does"):
+        device = compare(skip_shutdown=True)
+    (program,) = device.compiled
+    assert program.compilation.configuration.get("default_df_override") is None, "what runs later has its own formats"
+    with pytest.raises(PyBudaError, match=lost):
+        compare(golden_ignore_df_precision=False)
+    with pytest.raises(PyBudaError, match=lost):
+        compare(pybuda.BackendType.Silicon)
+    monkeypatch.setenv("TT_BACKEND_GOLDEN_QUANTIZE", "1")
+    assert not pybuda.VerifyConfig().golden_ignore_df_precision
+    monkeypatch.undo()
+    monkeypatch.setattr(card_program.CardProgram, "run", lambda *_: [np.cos(np.arange(64.0)).reshape(1, 1, 64, 1)])
+    with pytest.raises(PyBudaError, match=rf"{lost}.*; in Float32: .*{lost}"):
+        compare()
+
+
+class Named(pybuda.PyBudaModule):
+    """Inputs with names of their own, and of an op of the program, of one of the compiler and of an output."""
+
+    def forward(self, x: Any, act: Any, multiply_0: Any, output0: Any) -> Any:
+        both = pybuda.op.Add("act", pybuda.op.Subtract("", x, act), multiply_0)
+        return pybuda.op.Gelu("", pybuda.op.Add("", both, output0))
+
+
+def test_input_queues_have_the_names_of_forwards_arguments() -> None:
+    pybuda.set_configuration_options(enable_auto_fusing=False)
+    pybuda.insert_nop("x", "subtract_0")
+    made = pybuda.pybuda_compile(card(module=Named("m")), "g", X, X, X, X, verify_cfg=pybuda.VerifyConfig())
+    netlist = yaml.safe_load(Path(made.netlist_filename or "").read_text())
+    inputs = {
+        name for name, queue in netlist["queues"].items() if queue["input"] == "HOST" and queue["type"] == "queue"
+    }
+    assert inputs == {"x", "arg1", "multiply_0", "arg3"}
+    (graph,) = netlist["graphs"].values()
+    assert graph["buffer_0_x_subtract_0"]["inputs"] == ["x"]
+    assert "act" in {node.name for node in made.initial_graph.nodes}
+
+
+class OneForAll(pybuda.PyBudaModule):
+    """One matrix from the left of each of several."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.left = pybuda.Parameter(1, 1, 64, 64)
+
+    def forward(self, act: Any) -> Any:
+        return pybuda.op.Matmul("mm", self.left, act)
+
+
+def test_one_left_side_of_several_products_is_read_again_for_each() -> None:
+    acts = np.random.default_rng(0).standard_normal((1, 8, 64, 32)).astype(np.float32)
+    pybuda.override_op_size("mm", (2, 1))
+    made = pybuda.pybuda_compile(card(module=OneForAll("m")), "g", acts, verify_cfg=pybuda.VerifyConfig())
+    netlist = yaml.safe_load(Path(made.netlist_filename or "").read_text())
+    (graph,) = netlist["graphs"].values()
+    assert graph["mm"]["input_0_tms"] == [{"broadcast": {"z": 8}}]
+    assert graph["mm"]["t"] == 8

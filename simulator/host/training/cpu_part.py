@@ -40,8 +40,8 @@ class CpuPart:
     ) -> None:
         """`samples` are inputs and behind them `targets` targets. Raises PyBudaError for modules of no use."""
         self.name, self._input_gradients = device.name, input_gradients
-        self._modules = [_torch_module(device, module) for module in device.active]
-        self._loss = _torch_module(device, device.loss_module) if loss else None
+        self._modules = [torch_module(device, module) for module in device.active]
+        self._loss = torch_module(device, device.loss_module) if loss else None
         self._split = len(samples) - targets
         self.inputs = [ArgSpec(f"input.{i}", x.shape, x.dtype.name, "", "input") for i, x in enumerate(samples)]
         self._samples = list(samples)
@@ -181,7 +181,8 @@ class CpuPart:
         return list(module.forward(*values))
 
 
-def _torch_module(device: Holder, module: Module | None) -> PyTorchModule:
+def torch_module(device: Holder, module: Module | None) -> PyTorchModule:
+    """Returns a module that PyTorch can train. Raises PyBudaError for one of another kind."""
     if not isinstance(module, PyTorchModule):
         raise PyBudaError(
             f"{device.name}: expected PyTorchModules to train on a CPU, got {type(module).__name__}; try a TTDevice"

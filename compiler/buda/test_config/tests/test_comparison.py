@@ -111,3 +111,4 @@ def test_what_rounding_leaves_of_a_rule_is_asked() -> None:
     assert "elements close" in stable_difference(golden, rounded, 0 * golden, RULE)
     assert "PCC" in stable_difference(golden, golden, rounded, RULE)
     assert not stable_difference(golden, 1e9 * golden, 0 * golden, RULE)
+    assert "equal values" in stable_difference(golden, rounded, rounded, Comparison("Exact"))
