@@ -26,8 +26,9 @@ from opscope.harness.formulas.table import FORMULAS
 from opscope.harness.formulas.traced import NotElementwiseError, Traced, step
 from opscope.harness.prepare.operand_sizes import is_float
 from opscope.harness.record.element_types import numpy_dtype
-from opscope.harness.verdict import tails
+from opscope.harness.verdict import documented_steps, tails
 from opscope.harness.verdict.check import element_type
+from opscope.harness.verdict.documented_steps import one_step
 from opscope.harness.verdict.operands import Operands
 from opscope.harness.verdict.rounding import cut_to
 from opscope.harness.verdict.steps import FLOAT32, KEPT, Steps, cut_of
@@ -489,6 +490,8 @@ class ExactOperands(Operands):
             widest = size if index else first
             rounds = (self.target.rounds_steps or on_card) and dtype.itemsize <= 2
             floor = floor * (2.0**least / SMALLEST) if rounds else floor
+            with np.errstate(all="ignore"):  # a step that is lost makes no large number small: Infinity, if anything
+                floor = np.where((np.abs(exact[index]) > 1) & (floor > np.abs(exact[index]) / 8), 0.0, floor)
             usual, own = (_finite(rate * each + floor + 2.0 ** (least - bits)) for each in (size, widest))
             apart = self._apart(inputs, dtype, index, exact[index], counts, size, own) if rounds else None
             most, right = own, _finite(exact[index])
@@ -625,3 +628,37 @@ def as_documented(
     if operands is None or not known:
         return got, set()
     return tails.as_documented(known, golden, got, operands.inputs)
+
+
+def by_documented_steps(
+    op_name: str, target: Target, golden: np.ndarray, got: np.ndarray, operands: Operands | None
+) -> np.ndarray | None:
+    """Which elements of a result that are not the golden's are what the steps of an elementwise op give on a card, of
+    those that meet NaN, infinities, denormals or a zero with a sign; None if none is, or nothing is documented."""
+    if operands is None or not set(tails.CARD) & set(target.tails) or target.float_format is not None:
+        return None
+    ways, alone = list[Callable[..., Any]](), True
+    if isinstance(operands, ExactOperands) and (meaning := operands.meaning) is not None and meaning.elementwise:
+        alone = meaning.alone
+        ways = [one_step(lambda *x: meaning.evaluate(x)[0]), *([meaning.steps] if meaning.steps is not None else [])]
+    elif (function := ELEMENTWISE.get(op_name) or CHOICES.get(op_name)) is not None:
+        ways = [one_step(function)]
+    if not ways or not is_float(got) or got.dtype.kind == "c" or got.dtype.itemsize not in (2, 4):
+        return None
+    if any(x.shape != got.shape or x.dtype != got.dtype for x in (golden, *operands.inputs)):
+        return None
+    other = (golden != got) & ~((golden != golden) & (got != got))
+    # A body has constants in the shape of its module.
+    some = other if alone else np.ones_like(other)
+    if not other.any() or np.count_nonzero(some) > documented_steps.MOST:
+        return None
+    cut = cut_of(target, "matmul", element_type(got.dtype)) if got.dtype == np.float16 else 0.0
+    found = np.zeros(got.shape, bool)
+    try:
+        whole = some.all()
+        inputs = [x if whole else x[some] for x in operands.inputs]
+        found[some] = np.ravel(documented_steps.right(ways, inputs, got if whole else got[some], cut))
+    except NotElementwiseError:
+        return None
+    found &= other
+    return found if found.any() else None
