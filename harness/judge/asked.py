@@ -165,7 +165,7 @@ def _elementwise(op_name: str, inputs: Sequence[np.ndarray], outputs: Sequence[n
         widest = [np.asarray(each, np.longdouble) for each in operands] if wide else operands
         return [np.asarray(function(*widest)).astype(np.float64)]
 
-    meaning = Meaning(op_name.partition(".")[2], evaluate, lambda _: [], lambda _: [], 0.0, alone=True)
+    meaning = Meaning(op_name.partition(".")[2], evaluate, lambda _: [], lambda _: ([], []), 0.0, alone=True)
     return _exact(op_name, meaning, inputs, outputs, target)
 
 
@@ -177,7 +177,9 @@ def _sum(
     target: Target,
 ) -> Asked:
     """A sum of its operand's values along some dims, as a `reduce` is judged."""
-    meaning = Meaning("sum", lambda operands: [row.exact(*operands, **given)], lambda _: [], lambda _: [], 0.0, False)
+    meaning = Meaning(
+        "sum", lambda operands: [row.exact(*operands, **given)], lambda _: [], lambda _: ([], []), 0.0, False
+    )
     return _exact("stablehlo.reduce", meaning, inputs, outputs, target, {"body": "stablehlo.add"})
 
 
@@ -187,7 +189,7 @@ def _product(inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], target
         got = ", ".join(str(list(each.shape)) for each in inputs)
         raise InputError("inputs", "two matrices, or batches of them", got)
     meaning = Meaning(
-        "matmul", lambda operands: [operands[0] @ operands[1]], lambda _: [], lambda _: [], 0.0, elementwise=False
+        "matmul", lambda operands: [operands[0] @ operands[1]], lambda _: [], lambda _: ([], []), 0.0, elementwise=False
     )
     last = inputs[0].ndim - 1
     numbers = f"#stablehlo.dot<lhs_contracting_dimensions = [{last}], rhs_contracting_dimensions = [{last - 1}]>"

@@ -1,5 +1,5 @@
 """What the steps of an elementwise op give on a card where they meet what it treats otherwise than a host: NaN,
-infinities, denormals, and zeros with a sign.
+infinities, and denormals.
 
 By tenstorrent/tt-isa-documentation, WormholeB0 and BlackholeA0: denormals are zeros in operands and results
 (SFPMAD.md); a NaN is packed into 16 bits as Infinity, -0 as 0 (Packers/FormatConversion.md); float16 has neither, and
@@ -86,7 +86,7 @@ class _OnCard(Evaluation):
     def _left(self, value: np.ndarray, number: np.ndarray) -> _Value:
         """A value without denormals, and the number that the matrix unit takes it for."""
         small = (np.abs(value) < self.least) & (value != 0)
-        self.met |= small | ~np.isfinite(value) | ((value == 0) & np.signbit(value))
+        self.met |= small | ~np.isfinite(value)  # as is what a zero's sign makes a difference to
         value = np.where(small, np.copysign(0.0, value), value)
         value = value if self._rules.signed else value + 0.0
         number = np.where(np.isinf(number), np.copysign(self._top, number), np.where(small, 0.0, number))

@@ -74,8 +74,8 @@ class Meaning:
     """Float64 operands -> float64 results."""
     sizes: Callable[[Arrays], list[np.ndarray]]
     """Float64 operands -> what one relative rounding of the steps moves each result by."""
-    floors: Callable[[Arrays], list[Any]]
-    """Float64 operands -> how far each result may be off absolutely."""
+    sizes_and_floors: Callable[[Arrays], tuple[list[Any], list[Any]]]
+    """Float64 operands -> the same, and how far each result may be off absolutely."""
     roundings: float
     """Half units of float32 of a size that an honest evaluation may be off."""
     elementwise: bool = True
@@ -111,21 +111,20 @@ def of_formula(name: str, given: Mapping[str, Any], operands: int, terms: int | 
     if operands not in formula.operands:
         return None
 
-    def results(of: Callable[..., Any]) -> Callable[[Arrays], list[Any]]:
-        def call(inputs: Arrays) -> list[Any]:
+    def results(of: Callable[..., Any]) -> Callable[[Arrays], Any]:
+        def call(inputs: Arrays) -> Any:
             with np.errstate(all="ignore"):
                 made = of(*inputs, **given)
-            return list(made) if isinstance(made, list) else [made]
+            return made if isinstance(made, list | tuple) else [made]
 
         return call
 
     roundings = ACTIVATION if formula.elementwise else ROWS + 2 * math.sqrt(terms or 1)
-    floors = results(formula.floors)
     return Meaning(
         name,
         results(formula.exact),
         results(formula.sizes),
-        floors,
+        results(formula.sizes_and_floors),
         roundings,
         elementwise=formula.elementwise,
         alone=formula.elementwise and (operands > 1 or "axis" not in given),
@@ -155,10 +154,15 @@ def of_function(function: Callable[..., Any], by: str) -> Meaning:
         return [np.asarray(each, np.float64) for each in (made if isinstance(made, list | tuple) else [made])]
 
     def sizes(inputs: Arrays) -> list[np.ndarray]:
-        made = moved(function, tuple(inputs))
-        return list(made) if isinstance(made, list) else [made]
+        return [size for size, _ in moved(function, tuple(inputs))]
 
-    return Meaning(by, evaluate, sizes, _float32_floors, ACTIVATION, steps=function, forms=(function,))
+    return Meaning(by, evaluate, sizes, _with_floors(sizes), ACTIVATION, steps=function, forms=(function,))
+
+
+def _with_floors(
+    sizes: Callable[[Arrays], list[np.ndarray]],
+) -> Callable[[Arrays], tuple[list[np.ndarray], list[Any]]]:
+    return lambda inputs: (sizes(inputs), _float32_floors(inputs))
 
 
 def _float32_floors(inputs: Arrays) -> list[Any]:
@@ -270,7 +274,7 @@ def of_body(module: bytes) -> Meaning | None:
         return [made.size() if isinstance(made, Traced) else np.abs(made)]
 
     return Meaning(
-        "its body", evaluate, sizes, _float32_floors, ACTIVATION, steps=steps, own_body=True, known_steps=True
+        "its body", evaluate, sizes, _with_floors(sizes), ACTIVATION, steps=steps, own_body=True, known_steps=True
     )
 
 
@@ -466,7 +470,7 @@ class ExactOperands(Operands):
         widens = not (self.usual_alone or (self.target.tiled and self.types[0].itemsize <= 2))
 
         def moved_by(inputs: Arrays) -> list[Any]:
-            sizes, floors = meaning.sizes(inputs), meaning.floors(inputs)
+            sizes, floors = meaning.sizes_and_floors(inputs)
             widest = sizes[0]
             for other in meaning.other_sizes(inputs) if widens else ():
                 widest = np.maximum(widest, _finite(other))
@@ -634,7 +638,7 @@ def by_documented_steps(
     op_name: str, target: Target, golden: np.ndarray, got: np.ndarray, operands: Operands | None
 ) -> np.ndarray | None:
     """Which elements of a result that are not the golden's are what the steps of an elementwise op give on a card, of
-    those that meet NaN, infinities, denormals or a zero with a sign; None if none is, or nothing is documented."""
+    those that meet NaN, infinities or denormals; None if none is, or nothing is documented."""
     if operands is None or not set(tails.CARD) & set(target.tails) or target.float_format is not None:
         return None
     ways, alone = list[Callable[..., Any]](), True

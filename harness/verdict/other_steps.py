@@ -91,7 +91,7 @@ def only_in_some(operands: ExactOperands, got: np.ndarray, index: int) -> int:
     shows = ~coarse & (within[index] - wide >= SHOWS * unit) & (wide <= SHOWS * unit) & finite
     if not coarse.any() or np.count_nonzero(shows) < SHOWN:
         return 0
-    shows &= _off_where_rounded(operands, got, index, exact) > CANCELS * unit
+    shows &= _off_where_rounded(operands, got, index, exact) > unit
     if np.count_nonzero(shows) < SHOWN or np.mean(off[shows] <= 0.5 * unit[shows]) < NEAREST_THERE:
         return 0
     return 0 if are_these(operands, got, index) else int(np.count_nonzero(coarse))
