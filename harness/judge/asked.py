@@ -11,7 +11,7 @@ import numpy as np
 
 from opscope.base.op_families import NAMES, TO_THE_LAST_BIT
 from opscope.harness.formulas import attributes
-from opscope.harness.formulas.elementwise import CHOICES
+from opscope.harness.formulas.elementwise import ALIASES, CHOICES, full_name
 from opscope.harness.formulas.elementwise import FORMULAS as ELEMENTWISE
 from opscope.harness.formulas.formula import Formula
 from opscope.harness.formulas.table import FORMULAS
@@ -23,12 +23,6 @@ from opscope.harness.verdict.meaning import COMPOSITE, ExactOperands, Meaning, d
 from opscope.harness.verdict.operands import NotEvaluatedError, Operands
 from opscope.harness.verdict.target import Target
 
-ALIASES = {
-    "exp": "exponential", "expm1": "exponential_minus_one", "log1p": "log_plus_one", "sin": "sine", "cos": "cosine",
-    "sub": "subtract", "mul": "multiply", "div": "divide", "neg": "negate", "pow": "power", "max": "maximum",
-    "min": "minimum", "round": "round_nearest_even",
-}  # fmt: skip
-"""What NumPy and others call an op -> StableHLO's name."""
 PRODUCT = "stablehlo.dot_general"
 
 
@@ -111,13 +105,6 @@ def of_golden(golden: Sequence[np.ndarray]) -> Asked:
 def _parts(error: Exception) -> tuple[str, str]:
     expected, _, got = str(error).removeprefix("expected ").partition(", got ")
     return expected, got
-
-
-def full_name(name: str) -> str:
-    """The full name of an elementwise op; the text itself for anything else."""
-    bare = ALIASES.get(name, name)
-    known = [f"{dialect}.{bare}" for dialect in ("stablehlo", "chlo")]
-    return next((each for each in (bare, *known) if each in ELEMENTWISE or each in CHOICES), name)
 
 
 def _exact(
