@@ -12,6 +12,8 @@ import numpy as np
 
 from opscope.harness.verdict.rounding import smallest_normal
 
+MANY = 1 << 16
+"""Elements from which a full sort costs."""
 NEAR = 2.0**-20
 """Distance, relative, from the middle of two numbers up to which a float32 sum may lie on either side of it."""
 
@@ -46,11 +48,11 @@ class Unrounded:
 
 
 def _repeats(flat: np.ndarray) -> np.ndarray:
-    """How many elements equal each; where fewer than a quarter repeat another, 1 of up to three that are equal,
+    """How many elements equal each; of many where fewer than a quarter repeat another, 1 of up to three that are equal,
     as random numbers are by chance, whose mean that hardly changes."""
     ordered = np.sort(flat)
     again = ordered[1:] == ordered[:-1]
-    if 4 * np.count_nonzero(again) > flat.size:
+    if flat.size < MANY or 4 * np.count_nonzero(again) > flat.size:
         _, places, counts = np.unique(flat, return_inverse=True, return_counts=True)
         return counts[np.ravel(places)]
     counts = np.ones(flat.size, np.int64)
