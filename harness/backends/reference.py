@@ -17,7 +17,7 @@ from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.records import TensorDesc
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage
-from opscope.harness.verdict.tails import TTNN_FORMS
+from opscope.harness.verdict.tails import CARD, TTNN_FORMS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -62,7 +62,7 @@ class Reference(Backend):
             error_bound=simulated.error_bound,
             cuts_result=simulated.cuts_result,
             signed_zeros=True,
-            tails=simulated.TAILS if options.exact_order else (),
+            tails=simulated.TAILS if options.exact_order else CARD,
             forms=TTNN_FORMS if options.exact_order else (),
         )
 

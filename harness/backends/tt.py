@@ -37,7 +37,7 @@ from opscope.harness.record.errors import InputError
 from opscope.harness.record.option_types import path_of
 from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage
-from opscope.harness.verdict.tails import TTNN_FORMS
+from opscope.harness.verdict.tails import CARD, TTNN_FORMS
 
 if TYPE_CHECKING:
     from opscope.compiler.api import SystemDesc, TtMlirProgram
@@ -271,7 +271,7 @@ class Tt(Pjrt):
             exact_order=options.exact_order,
             error_bound=simulated.error_bound,
             cuts_result=simulated.cuts_result,
-            tails=simulated.TAILS if options.exact_order or _has_card() else (),
+            tails=simulated.TAILS if options.exact_order or _has_card() else CARD,
             forms=TTNN_FORMS if options.exact_order or _has_card() else (),
         )
 

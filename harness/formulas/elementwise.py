@@ -74,6 +74,24 @@ CHOICES: dict[str, Callable[..., Any]] = {
 """Ops of the same kind that a body may have, and of which nobody doubts XLA's golden."""
 
 
+ALIASES = {
+    "exp": "exponential", "expm1": "exponential_minus_one", "log1p": "log_plus_one", "sin": "sine", "cos": "cosine",
+    "sub": "subtract", "mul": "multiply", "div": "divide", "neg": "negate", "pow": "power", "max": "maximum",
+    "min": "minimum", "round": "round_nearest_even", "typecast": "convert", "cast": "convert", "bitwise_and": "and",
+    "bitwise_or": "or", "bitwise_xor": "xor", "bitwise_not": "not", "left_shift": "shift_left",
+    "where": "select", "fmod": "remainder", "arctan2": "atan2", "true_divide": "divide", "absolute": "abs",
+    **{f"arc{name}": f"a{name}" for name in ("cos", "cosh", "sin", "sinh", "tan", "tanh")},
+}  # fmt: skip
+"""What NumPy and others call an op -> StableHLO's name."""
+
+
+def full_name(name: str) -> str:
+    """The full name of an elementwise op; the text itself for anything else."""
+    bare = ALIASES.get(name, name)
+    known = [f"{dialect}.{bare}" for dialect in ("stablehlo", "chlo")]
+    return next((each for each in (bare, *known) if each in FORMULAS or each in CHOICES), name)
+
+
 def operands_of(formula: Callable[..., Any]) -> int:
     """How many operands a formula of `FORMULAS` takes."""
     return formula.nin if isinstance(formula, np.ufunc) else 1

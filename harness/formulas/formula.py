@@ -66,15 +66,18 @@ class Formula:
         """All ways to write it that are known, of single elements."""
         return (self.exact, *([self.body] if self.body else []), *self.others) if self.elementwise else ()
 
-    def sizes(self, *operands: np.ndarray, **given: Any) -> Any:
-        """The size of what the usual steps round: the table's, else what one rounding of each moves the result by."""
-        return self.size(*operands, **given) if self.size is not None else moved(partial(self.steps, **given), operands)
+    def sizes(self, *operands: np.ndarray, **given: Any) -> list[Any]:
+        """The size of what the usual steps round, of each result: the table's, else what one rounding of each moves it
+        by."""
+        return self.sizes_and_floors(*operands, **given)[0]
 
-    def floors(self, *operands: np.ndarray, **given: Any) -> Any:
-        """How far each result may be off absolutely."""
-        if self.size is not None:
-            return self.floor(*operands, **given)
-        return moved(partial(self.steps, **given), operands, lambda made: SMALLEST * made.steepness())
+    def sizes_and_floors(self, *operands: np.ndarray, **given: Any) -> tuple[list[Any], list[Any]]:
+        """The same, and how far each result may be off absolutely."""
+        if self.size is None:
+            moves = moved(partial(self.steps, **given), operands)
+            return [size for size, _ in moves], [SMALLEST * steepness for _, steepness in moves]
+        size, floor = self.size(*operands, **given), self.floor(*operands, **given)
+        return size if isinstance(size, list) else [size], floor if isinstance(floor, list) else [floor]
 
     def other_sizes(self, *operands: np.ndarray, **given: Any) -> Iterator[np.ndarray]:
         """The same of other steps that are honest, in the first result."""
@@ -90,20 +93,17 @@ class Formula:
                     yield made.size()
 
 
-def moved(
-    function: Callable[..., Any], operands: tuple[np.ndarray, ...], by: Callable[[Traced], np.ndarray] = Traced.size
-) -> Any:
-    """By how much one rounding of each step of a function moves its result, or each of several; the size of the result
-    where the steps are not of single elements."""
+def moved(function: Callable[..., Any], operands: tuple[np.ndarray, ...]) -> list[tuple[np.ndarray, np.ndarray]]:
+    """By how much one rounding of each step of a function moves each result, and by how much it moves where each step
+    is off by 1; twice the size of a result whose steps are not of single elements."""
     try:
         made = function(*map(Traced, operands))
     except (NotElementwiseError, TypeError, AttributeError):
         made = function(*operands)
-    several = [
-        by(each) if isinstance(each, Traced) else _magnitude(each)
+    return [
+        each.size_and_steepness() if isinstance(each, Traced) else (_magnitude(each), _magnitude(each))
         for each in (made if isinstance(made, list | tuple) else [made])
     ]
-    return several if isinstance(made, list | tuple) else several[0]
 
 
 def _magnitude(x: Any) -> np.ndarray:

@@ -147,7 +147,8 @@ def _gated(
     def size(x: Any, *gate: Any, axis: int) -> Any:
         from opscope.harness.formulas.formula import moved
 
-        return moved(lambda first, second: steps(first, second, axis=axis), _halves(x, gate, axis))
+        ((size, _),) = moved(lambda first, second: steps(first, second, axis=axis), _halves(x, gate, axis))
+        return size
 
     def floor(x: Any, *gate: Any, axis: int) -> Any:
         first, second = _halves(x, gate, axis)

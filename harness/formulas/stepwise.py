@@ -124,22 +124,22 @@ def evaluations(
         for way in ways:
             if number and not way.several:
                 continue
-            steps = _Steps(dtype, way, flushes, several if way.several else {})
-            made = function(*(_Rounded(each, steps) for each in operands))
+            steps = Evaluation(dtype, way, flushes, several if way.several else {})
+            made = function(*(Rounded(each, steps) for each in operands))
             if number and not steps.others:
                 break  # as it was before
             results = made if isinstance(made, list | tuple) else [made]
-            yield [np.asarray(each.value if isinstance(each, _Rounded) else each, np.float64) for each in results]
+            yield [np.asarray(each.value if isinstance(each, Rounded) else each, np.float64) for each in results]
 
 
-class _Steps:
+class Evaluation:
     """The steps of one evaluation."""
 
     def __init__(self, dtype: np.dtype, way: Way, flushes: bool, several: Steps) -> None:
-        self._number, self._dtype, self.way, self._several = 0, dtype, way, several
+        self._number, self.dtype, self.way, self._several = 0, dtype, way, several
         self.others = 0
         """How many functions were made in several steps."""
-        self._least = 2.0 ** precision(dtype)[1] if flushes else 0.0
+        self.least = 2.0 ** precision(dtype)[1] if flushes else 0.0
 
     def take(self, function: Callable[..., Any], operands: Sequence[Any]) -> Any:
         """The result of one step, rounded; of a function that is made in several, of these."""
@@ -150,22 +150,26 @@ class _Steps:
             result = np.asarray(function(*map(self._value, operands)))
             if result.dtype.kind != "f":
                 return result
-            near = self.way.rounding(self._number, function, result, self._dtype)
-            near = np.where(np.abs(near) < self._least, 0.0, near)
+            near = self.rounded(function, result)
+            near = np.where(np.abs(near) < self.least, 0.0, near)
+        return Rounded(near, self)
+
+    def rounded(self, function: Callable[..., Any], exact: np.ndarray) -> np.ndarray:
+        """What the next step gives, by its function and exact result, before denormals become zero."""
         self._number += 1
-        return _Rounded(near, self)
+        return self.way.rounding(self._number - 1, function, exact, self.dtype)
 
     def _value(self, operand: Any) -> Any:
-        if isinstance(operand, _Rounded):
+        if isinstance(operand, Rounded):
             return operand.value
         fixed = self.way.constants and np.asarray(operand).dtype.kind == "f"
-        return _near(np.asarray(operand), self._dtype) if fixed else operand
+        return _near(np.asarray(operand), self.dtype) if fixed else operand
 
 
-class _Rounded(NDArrayOperatorsMixin):
+class Rounded(NDArrayOperatorsMixin):
     """A value of such an evaluation."""
 
-    def __init__(self, value: np.ndarray, steps: _Steps) -> None:
+    def __init__(self, value: np.ndarray, steps: Evaluation) -> None:
         self.value, self.steps = value, steps
 
     def take_step(self, function: Callable[..., Any], *operands: Any) -> Any:
@@ -185,29 +189,29 @@ class _Rounded(NDArrayOperatorsMixin):
         return self.steps.take(np.where, operands)
 
     def _moved(self, made: Any) -> Any:
-        return [_Rounded(each, self.steps) for each in made] if isinstance(made, list) else _Rounded(made, self.steps)
+        return [Rounded(each, self.steps) for each in made] if isinstance(made, list) else Rounded(made, self.steps)
 
-    def __getitem__(self, places: Any) -> _Rounded:
-        return _Rounded(self.value[places], self.steps)
+    def __getitem__(self, places: Any) -> Rounded:
+        return Rounded(self.value[places], self.steps)
 
-    def reshape(self, *shape: Any) -> _Rounded:
+    def reshape(self, *shape: Any) -> Rounded:
         """The values in another shape."""
-        return _Rounded(self.value.reshape(*shape), self.steps)
+        return Rounded(self.value.reshape(*shape), self.steps)
 
-    def max(self, **along: Any) -> _Rounded:
+    def max(self, **along: Any) -> Rounded:
         """The largest values along a dim."""
-        return _Rounded(self.value.max(**along), self.steps)
+        return Rounded(self.value.max(**along), self.steps)
 
-    def sum(self, **along: Any) -> _Rounded:
+    def sum(self, **along: Any) -> Rounded:
         """The sums along a dim."""
         return self.steps.take(lambda x: x.sum(**along), [self])
 
-    def mean(self, **along: Any) -> _Rounded:
+    def mean(self, **along: Any) -> Rounded:
         """The means along a dim: a sum, then a quotient."""
         total = self.sum(**along)
         return total / (self.value.size / max(1, total.value.size))
 
-    def var(self, *, axis: Any = None, ddof: int = 0) -> _Rounded:
+    def var(self, *, axis: Any = None, ddof: int = 0) -> Rounded:
         """The variances along a dim, of values less their mean."""
         centred = self - self.mean(axis=axis, keepdims=True)
         total = (centred * centred).sum(axis=axis)
@@ -233,4 +237,4 @@ def _plain(operands: Any) -> Any:
     """Operands of a function that moves values, as plain arrays."""
     if isinstance(operands, list | tuple):
         return type(operands)(map(_plain, operands))
-    return operands.value if isinstance(operands, _Rounded) else operands
+    return operands.value if isinstance(operands, Rounded) else operands

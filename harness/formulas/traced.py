@@ -8,23 +8,44 @@ step itself, so any NumPy function of single elements will do.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
+from opscope.harness.formulas import special
 from opscope.harness.formulas.otherwise import Steps
 
 NUDGE = 2.0**-20
 """Relative step of a difference: in float64 it leaves ten digits of a derivative, of which one is needed."""
 SLOPES: Mapping[Callable[..., Any], Callable[..., tuple[Any, ...]]] = {
-    np.add: lambda *_: (1.0, 1.0),
-    np.subtract: lambda *_: (1.0, -1.0),
-    np.multiply: lambda a, b: (b, a),
-    np.negative: lambda _: (-1.0,),
+    np.add: lambda y, a, b: (1.0, 1.0),
+    np.subtract: lambda y, a, b: (1.0, -1.0),
+    np.multiply: lambda y, a, b: (b, a),
+    np.divide: lambda y, a, b: (1 / b, -y / b),
+    np.negative: lambda y, a: (-1.0,),
+    np.absolute: lambda y, a: (np.sign(a),),
+    np.maximum: lambda y, a, b: (_picked(a, b), _picked(b, a)),
+    np.minimum: lambda y, a, b: (_picked(b, a), _picked(a, b)),
+    np.where: lambda y, picks, a, b: (0.0, np.where(picks, 1.0, 0.0), np.where(picks, 0.0, 1.0)),
+    np.square: lambda y, a: (2 * a,),
+    np.sqrt: lambda y, a: (0.5 / y,),
+    np.exp: lambda y, a: (y,),
+    np.log: lambda y, a: (1 / a,),
+    np.log1p: lambda y, a: (1 / (1 + a),),
+    np.tanh: lambda y, a: (1 - y * y,),
+    special.sigmoid: lambda y, a: (y * special.sigmoid(-a),),
+    special.erf: lambda y, a: (2 / math.sqrt(math.pi) * np.exp(-a * a),),
+    special.erfc: lambda y, a: (-2 / math.sqrt(math.pi) * np.exp(-a * a),),
 }
-"""Functions whose derivatives by each operand need no differences."""
+"""Functions whose derivatives by each operand need no differences: of the result and the operands."""
+
+
+def _picked(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The derivative of the larger of two by the first."""
+    return np.where(a > b, 1.0, np.where(a == b, 0.5, 0.0))
 
 
 class NotElementwiseError(Exception):
@@ -64,14 +85,10 @@ class Traced(NDArrayOperatorsMixin):
 
     def size(self) -> np.ndarray:
         """The sum over all steps of |v dy/dv|, this array being y."""
-        return self._summed(lambda node, slope: node.value * slope)
+        return self.size_and_steepness()[0]
 
-    def steepness(self) -> np.ndarray:
-        """The sum over all steps of |dy/dv|: by how much y moves if each is off by 1, absolutely."""
-        return self._summed(lambda _, slope: slope)
-
-    def _summed(self, part: Callable[[Traced, np.ndarray], np.ndarray]) -> np.ndarray:
-        """The sum over all steps of the size of their part."""
+    def size_and_steepness(self) -> tuple[np.ndarray, np.ndarray]:
+        """The size, and the sum over all steps of |dy/dv|: by how much y moves if each is off by 1, absolutely."""
         order: list[Traced] = []
         seen: set[int] = set()
 
@@ -84,16 +101,17 @@ class Traced(NDArrayOperatorsMixin):
 
         visit(self)
         slopes: dict[int, np.ndarray] = {id(self): np.ones(())}
-        total = np.zeros(self.value.shape)
+        size, steepness = np.zeros(self.value.shape), np.zeros(self.value.shape)
         for node in reversed(order):
             slope = slopes.pop(id(node))
             if node.made_by is None:
                 continue
             with np.errstate(all="ignore"):
-                total = total + _finite(np.abs(part(node, slope)))
+                steepness = steepness + _finite(np.abs(slope))
+                size = size + _finite(np.abs(node.value * slope))
                 for operand, derivative in node.made_by:
                     slopes[id(operand)] = slopes.get(id(operand), 0.0) + _finite(slope * derivative)
-        return total
+        return size, steepness
 
 
 def step(function: Callable[..., Any], *operands: Any) -> Any:
@@ -112,7 +130,7 @@ def step(function: Callable[..., Any], *operands: Any) -> Any:
         result = np.asarray(function(*values))
         if result.dtype.kind != "f" or not traced:
             return result
-        made_by, slopes = [], SLOPES[function](*values) if function in SLOPES else ()
+        made_by, slopes = [], SLOPES[function](result, *values) if function in SLOPES else ()
         for number, operand in enumerate(operands):
             if not isinstance(operand, Traced):
                 continue

@@ -11,7 +11,7 @@ import numpy as np
 
 from opscope.base.op_families import NAMES, TO_THE_LAST_BIT
 from opscope.harness.formulas import attributes, whole_numbers
-from opscope.harness.formulas.elementwise import CHOICES
+from opscope.harness.formulas.elementwise import ALIASES, CHOICES, full_name
 from opscope.harness.formulas.elementwise import FORMULAS as ELEMENTWISE
 from opscope.harness.formulas.formula import Formula
 from opscope.harness.formulas.table import FORMULAS
@@ -23,15 +23,6 @@ from opscope.harness.verdict.meaning import COMPOSITE, ExactOperands, Meaning, d
 from opscope.harness.verdict.operands import NotEvaluatedError, Operands
 from opscope.harness.verdict.target import Target
 
-ALIASES = {
-    "exp": "exponential", "expm1": "exponential_minus_one", "log1p": "log_plus_one", "sin": "sine", "cos": "cosine",
-    "sub": "subtract", "mul": "multiply", "div": "divide", "neg": "negate", "pow": "power", "max": "maximum",
-    "min": "minimum", "round": "round_nearest_even", "typecast": "convert", "cast": "convert", "bitwise_and": "and",
-    "bitwise_or": "or", "bitwise_xor": "xor", "bitwise_not": "not", "left_shift": "shift_left",
-    "where": "select", "fmod": "remainder", "arctan2": "atan2", "true_divide": "divide", "absolute": "abs",
-    **{f"arc{name}": f"a{name}" for name in ("cos", "cosh", "sin", "sinh", "tan", "tanh")},
-}  # fmt: skip
-"""What NumPy and others call an op -> StableHLO's name."""
 OF_ONE = {"max": "amax", "min": "amin", "clamp": "hardtanh"}
 """A name that stands for another function where there is but one operand."""
 PRODUCT = "stablehlo.dot_general"
@@ -135,13 +126,6 @@ def of_golden(golden: Sequence[np.ndarray]) -> Asked:
 def _parts(error: Exception) -> tuple[str, str]:
     expected, _, got = str(error).removeprefix("expected ").partition(", got ")
     return expected, got
-
-
-def full_name(name: str) -> str:
-    """The full name of an elementwise op; the text itself for anything else."""
-    bare = ALIASES.get(name, name)
-    known = [f"{dialect}.{bare}" for dialect in ("stablehlo", "chlo")]
-    return next((each for each in (bare, *known) if each in ELEMENTWISE or each in CHOICES), name)
 
 
 def _exact(
@@ -262,7 +246,7 @@ def _narrow(x: np.ndarray) -> bool:
 def _conversion(inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], target: Target) -> Asked:
     """A tensor in another element type."""
     if not outputs or not is_whole(outputs[0]):
-        same = Meaning("convert", lambda operands: [operands[0]], lambda _: [], lambda _: [], 0.0, alone=True)
+        same = Meaning("convert", lambda operands: [operands[0]], lambda _: [], lambda _: ([], []), 0.0, alone=True)
         return _exact("stablehlo.convert", same, inputs, outputs, target)
     if inputs[0].dtype.kind == "c":
         raise _no_formula("convert", (*inputs, *outputs))
@@ -300,7 +284,7 @@ def _elementwise(op_name: str, inputs: Sequence[np.ndarray], outputs: Sequence[n
         made = np.asarray(function(*widest))
         return [made if made.dtype.kind == "c" else made.astype(np.float64)]
 
-    meaning = Meaning(op_name.partition(".")[2], evaluate, lambda _: [], lambda _: [], 0.0, alone=True)
+    meaning = Meaning(op_name.partition(".")[2], evaluate, lambda _: [], lambda _: ([], []), 0.0, alone=True)
     return _exact(op_name, meaning, inputs, outputs, target)
 
 
@@ -312,7 +296,9 @@ def _sum(
     target: Target,
 ) -> Asked:
     """A sum of its operand's values along some dims, as a `reduce` is judged."""
-    meaning = Meaning("sum", lambda operands: [row.exact(*operands, **given)], lambda _: [], lambda _: [], 0.0, False)
+    meaning = Meaning(
+        "sum", lambda operands: [row.exact(*operands, **given)], lambda _: [], lambda _: ([], []), 0.0, False
+    )
     return _exact("stablehlo.reduce", meaning, inputs, outputs, target, {"body": "stablehlo.add"})
 
 
@@ -322,7 +308,7 @@ def _product(inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], target
         got = ", ".join(str(list(each.shape)) for each in inputs)
         raise InputError("inputs", "two matrices, or batches of them", got)
     meaning = Meaning(
-        "matmul", lambda operands: [operands[0] @ operands[1]], lambda _: [], lambda _: [], 0.0, elementwise=False
+        "matmul", lambda operands: [operands[0] @ operands[1]], lambda _: [], lambda _: ([], []), 0.0, elementwise=False
     )
     last = inputs[0].ndim - 1
     numbers = f"#stablehlo.dot<lhs_contracting_dimensions = [{last}], rhs_contracting_dimensions = [{last - 1}]>"

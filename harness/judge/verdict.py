@@ -266,7 +266,9 @@ class Verdict:
             counts = [tails.documented([tail], golden, got, self._inputs) for golden, got in pairs]
             if count := sum(int(where.sum()) for where in counts if where is not None):
                 said.append(f"{count:,} elements are as documented: {tail}")
-        return tuple(said or [str(form) for form in target.forms if form.name == name])
+        if not said:
+            said = [str(form) for form in target.forms if form.name == name]
+        return tuple(said or ["elements that meet NaN, Infinity or a denormal are as the card's steps have them"])
 
     @cached_property
     def reach(self) -> tuple[Reach | None, ...]:

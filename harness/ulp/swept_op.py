@@ -11,11 +11,10 @@ import numpy as np
 
 from opscope.base.op_families import TO_THE_LAST_BIT
 from opscope.harness.formulas import attributes
-from opscope.harness.formulas.elementwise import CHOICES
+from opscope.harness.formulas.elementwise import ALIASES, CHOICES, full_name
 from opscope.harness.formulas.elementwise import FORMULAS as ELEMENTWISE
 from opscope.harness.formulas.pointwise import POINTWISE
 from opscope.harness.formulas.stablehlo_body import composite, single_op
-from opscope.harness.judge.asked import ALIASES, full_name
 from opscope.harness.record.element_types import numpy_dtype
 from opscope.harness.record.errors import InputError, closest
 

@@ -25,7 +25,14 @@ from opscope.harness.record.records import PRODUCTS_IN_A_ROW, QUANTISED, WHOLE_M
 from opscope.harness.verdict import halves, other_steps, overflows, ties
 from opscope.harness.verdict import tolerance as table
 from opscope.harness.verdict.check import check, check_truncated, element_type, refused
-from opscope.harness.verdict.meaning import COMPOSITE, ExactOperands, as_documented, family, meant
+from opscope.harness.verdict.meaning import (
+    COMPOSITE,
+    ExactOperands,
+    as_documented,
+    by_documented_steps,
+    family,
+    meant,
+)
 from opscope.harness.verdict.operands import (
     BINARY,
     STORED_TYPES,
@@ -132,18 +139,39 @@ def compare(
             steps = operands.with_mean(steps, golden[index].dtype)
         row_of = partial(tolerance, target, kind, inner=inner, op_name=op_name, body=body, ulp=ulp)
         case = _Case(golden, given, got, came, index, name, row_of, steps, op_name, operands, params, target)
-        result = case.judged(documented=beside(came[index]))
-        for question in QUESTIONS:
-            if question.of_right in (None, result.passed):
-                result = question.answer(case, result)
+        result = _answer(case, beside(came[index]))
         if index in documented:
             result = _flagged(result, "documented_tail")
+        if not result.passed:
+            result = _by_documented_steps(case, result, beside(came[index]))
         checks.append(result if target.tiled else _without_tiles(result))
     if op_name == "stablehlo.sort" and not all(check.passed for check in checks):
         checks = ties.excused(golden, got, params, checks, lambda got: operands is None or operands.in_order(got))
     if op_name == TOP and ties.picks(params) and operands is not None and not all(check.passed for check in checks):
         checks = ties.picked(operands.inputs[0], golden, got, params, checks)
     return checks
+
+
+def _answer(case: _Case, documented: Callable[[np.ndarray], np.ndarray]) -> ResultCheck:
+    """The verdict on one result, after all questions. `documented`: another golden -> the result with what is
+    documented taken for that."""
+    result = case.judged(documented=documented)
+    for question in QUESTIONS:
+        if question.of_right in (None, result.passed):
+            result = question.answer(case, result)
+    return result
+
+
+def _by_documented_steps(
+    case: _Case, result: ResultCheck, documented: Callable[[np.ndarray], np.ndarray]
+) -> ResultCheck:
+    """The verdict on a result that is wrong, with the elements taken for right that a card's documented steps give."""
+    where = by_documented_steps(case.op_name, case.target, case.right, case.result, case.operands)
+    if where is None:
+        return result
+    others = [*case.got[: case.index], np.where(where, case.right, case.result), *case.got[case.index + 1 :]]
+    again = _answer(replace(case, got=others, came=others), lambda right: np.where(where, right, documented(right)))
+    return _flagged(again, "documented_tail") if again.passed else result
 
 
 @dataclass(frozen=True)

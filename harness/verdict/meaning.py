@@ -26,8 +26,9 @@ from opscope.harness.formulas.table import FORMULAS
 from opscope.harness.formulas.traced import NotElementwiseError, Traced, step
 from opscope.harness.prepare.operand_sizes import is_float
 from opscope.harness.record.element_types import numpy_dtype
-from opscope.harness.verdict import tails
+from opscope.harness.verdict import documented_steps, tails
 from opscope.harness.verdict.check import element_type
+from opscope.harness.verdict.documented_steps import one_step
 from opscope.harness.verdict.operands import Operands
 from opscope.harness.verdict.rounding import cut_to
 from opscope.harness.verdict.steps import FLOAT32, KEPT, Steps, cut_of
@@ -73,8 +74,8 @@ class Meaning:
     """Float64 operands -> float64 results."""
     sizes: Callable[[Arrays], list[np.ndarray]]
     """Float64 operands -> what one relative rounding of the steps moves each result by."""
-    floors: Callable[[Arrays], list[Any]]
-    """Float64 operands -> how far each result may be off absolutely."""
+    sizes_and_floors: Callable[[Arrays], tuple[list[Any], list[Any]]]
+    """Float64 operands -> the same, and how far each result may be off absolutely."""
     roundings: float
     """Half units of float32 of a size that an honest evaluation may be off."""
     elementwise: bool = True
@@ -110,21 +111,20 @@ def of_formula(name: str, given: Mapping[str, Any], operands: int, terms: int | 
     if operands not in formula.operands:
         return None
 
-    def results(of: Callable[..., Any]) -> Callable[[Arrays], list[Any]]:
-        def call(inputs: Arrays) -> list[Any]:
+    def results(of: Callable[..., Any]) -> Callable[[Arrays], Any]:
+        def call(inputs: Arrays) -> Any:
             with np.errstate(all="ignore"):
                 made = of(*inputs, **given)
-            return list(made) if isinstance(made, list) else [made]
+            return made if isinstance(made, list | tuple) else [made]
 
         return call
 
     roundings = ACTIVATION if formula.elementwise else ROWS + 2 * math.sqrt(terms or 1)
-    floors = results(formula.floors)
     return Meaning(
         name,
         results(formula.exact),
         results(formula.sizes),
-        floors,
+        results(formula.sizes_and_floors),
         roundings,
         elementwise=formula.elementwise,
         alone=formula.elementwise and (operands > 1 or "axis" not in given),
@@ -154,10 +154,15 @@ def of_function(function: Callable[..., Any], by: str) -> Meaning:
         return [np.asarray(each, np.float64) for each in (made if isinstance(made, list | tuple) else [made])]
 
     def sizes(inputs: Arrays) -> list[np.ndarray]:
-        made = moved(function, tuple(inputs))
-        return list(made) if isinstance(made, list) else [made]
+        return [size for size, _ in moved(function, tuple(inputs))]
 
-    return Meaning(by, evaluate, sizes, _float32_floors, ACTIVATION, steps=function, forms=(function,))
+    return Meaning(by, evaluate, sizes, _with_floors(sizes), ACTIVATION, steps=function, forms=(function,))
+
+
+def _with_floors(
+    sizes: Callable[[Arrays], list[np.ndarray]],
+) -> Callable[[Arrays], tuple[list[np.ndarray], list[Any]]]:
+    return lambda inputs: (sizes(inputs), _float32_floors(inputs))
 
 
 def _float32_floors(inputs: Arrays) -> list[Any]:
@@ -280,7 +285,7 @@ def of_body(module: bytes) -> Meaning | None:
         return [made.size() if isinstance(made, Traced) else np.abs(made)]
 
     return Meaning(
-        "its body", evaluate, sizes, _float32_floors, ACTIVATION, steps=steps, own_body=True, known_steps=True
+        "its body", evaluate, sizes, _with_floors(sizes), ACTIVATION, steps=steps, own_body=True, known_steps=True
     )
 
 
@@ -467,7 +472,7 @@ class ExactOperands(Operands):
         widens = not (self.usual_alone or (self.target.tiled and self.types[0].itemsize <= 2))
 
         def moved_by(inputs: Arrays) -> list[Any]:
-            sizes, floors = meaning.sizes(inputs), meaning.floors(inputs)
+            sizes, floors = meaning.sizes_and_floors(inputs)
             widest = sizes[0]
             for other in meaning.other_sizes(inputs) if widens else ():
                 widest = np.maximum(widest, _finite(other))
@@ -491,6 +496,8 @@ class ExactOperands(Operands):
             widest = size if index else first
             rounds = (self.target.rounds_steps or on_card) and dtype.itemsize <= 2
             floor = floor * (2.0**least / SMALLEST) if rounds else floor
+            with np.errstate(all="ignore"):  # a step that is lost makes no large number small: Infinity, if anything
+                floor = np.where((np.abs(exact[index]) > 1) & (floor > np.abs(exact[index]) / 8), 0.0, floor)
             usual, own = (_finite(rate * each + floor + 2.0 ** (least - bits)) for each in (size, widest))
             apart = self._apart(inputs, dtype, index, exact[index], counts, size, own) if rounds else None
             most, right = own, _finite(exact[index])
@@ -627,3 +634,37 @@ def as_documented(
     if operands is None or not known:
         return got, set()
     return tails.as_documented(known, golden, got, operands.inputs)
+
+
+def by_documented_steps(
+    op_name: str, target: Target, golden: np.ndarray, got: np.ndarray, operands: Operands | None
+) -> np.ndarray | None:
+    """Which elements of a result that are not the golden's are what the steps of an elementwise op give on a card, of
+    those that meet NaN, infinities or denormals; None if none is, or nothing is documented."""
+    if operands is None or not set(tails.CARD) & set(target.tails) or target.float_format is not None:
+        return None
+    ways, alone = list[Callable[..., Any]](), True
+    if isinstance(operands, ExactOperands) and (meaning := operands.meaning) is not None and meaning.elementwise:
+        alone = meaning.alone
+        ways = [one_step(lambda *x: meaning.evaluate(x)[0]), *([meaning.steps] if meaning.steps is not None else [])]
+    elif (function := ELEMENTWISE.get(op_name) or CHOICES.get(op_name)) is not None:
+        ways = [one_step(function)]
+    if not ways or not is_float(got) or got.dtype.kind == "c" or got.dtype.itemsize not in (2, 4):
+        return None
+    if any(x.shape != got.shape or x.dtype != got.dtype for x in (golden, *operands.inputs)):
+        return None
+    other = (golden != got) & ~((golden != golden) & (got != got))
+    # A body has constants in the shape of its module.
+    some = other if alone else np.ones_like(other)
+    if not other.any() or np.count_nonzero(some) > documented_steps.MOST:
+        return None
+    cut = cut_of(target, "matmul", element_type(got.dtype)) if got.dtype == np.float16 else 0.0
+    found = np.zeros(got.shape, bool)
+    try:
+        whole = some.all()
+        inputs = [x if whole else x[some] for x in operands.inputs]
+        found[some] = np.ravel(documented_steps.right(ways, inputs, got if whole else got[some], cut))
+    except NotElementwiseError:
+        return None
+    found &= other
+    return found if found.any() else None

@@ -89,9 +89,27 @@ def only_in_some(operands: ExactOperands, got: np.ndarray, index: int) -> int:
     wide = operands.in_wide_steps()[index]
     coarse = off > LIBRARIES * wide + CANCELS * unit
     shows = ~coarse & (within[index] - wide >= SHOWS * unit) & (wide <= SHOWS * unit) & finite
-    if not coarse.any() or np.count_nonzero(shows) < SHOWN or np.mean(off[shows] <= 0.5 * unit[shows]) < NEAREST_THERE:
+    if not coarse.any() or np.count_nonzero(shows) < SHOWN:
+        return 0
+    shows &= _off_where_rounded(operands, got, index, exact) > unit
+    if np.count_nonzero(shows) < SHOWN or np.mean(off[shows] <= 0.5 * unit[shows]) < NEAREST_THERE:
         return 0
     return 0 if are_these(operands, got, index) else int(np.count_nonzero(coarse))
+
+
+def _off_where_rounded(operands: ExactOperands, got: np.ndarray, index: int, exact: np.ndarray) -> np.ndarray:
+    """How far off its usual steps are with each the nearest number; infinite where these are not known."""
+    meaning = operands.meaning
+    assert meaning is not None
+    inputs, places = operands.distinct(operands.inputs)
+    if meaning.steps is None or sum(x.size for x in inputs) > MANY:
+        return np.full(got.shape, np.inf)
+    try:
+        (results,) = evaluations(meaning.steps, inputs, got.dtype, NEAREST[:1], flushes=operands.target.tiled)
+    except NotElementwiseError:
+        return np.full(got.shape, np.inf)
+    with np.errstate(invalid="ignore"):
+        return np.abs(placed(results[index], places, got.shape) - exact)
 
 
 class _Way(NamedTuple):

@@ -19,7 +19,7 @@ from opscope.harness.formulas.nearest import rounded
 NAN = (math.nan, math.nan)
 """The range of operands that are no number."""
 INFINITE = (math.inf, -math.inf)
-BF16, F32 = ("bfloat16",), ("float32",)
+BF16, F16, F32 = ("bfloat16",), ("float16",), ("float32",)
 
 
 ANY = "*"
@@ -172,6 +172,7 @@ def _by(header: str) -> str:
     return f"ttnn 0.81.1, ckernel_sfpu_{header}.h"
 
 
+_NO_NAN = "tt-isa-documentation, Packers/FormatConversion; a NaN is packed into 16 bits as Infinity"
 _PACKED = "ttnn 0.81.1; a NaN is packed into 16 bits as Infinity"
 _UNIT = "ttnn 0.81.1; the matrix unit takes a NaN for 1.5 * 2^128, an infinity for 2^128"
 _BLOCK = "ttnn 0.81.1; an infinity has the exponent of its block of Bfp4, whose first step is 2^126"
@@ -180,8 +181,11 @@ _LEAST = 2.0**-126
 _BELOW = math.nextafter(_LEAST, 0)
 _ERFC = float.fromhex("0x1.9ep-39")
 
+CARD: tuple[Tail, ...] = (Tail(ANY, BF16 + F16, NAN, INFINITE, _NO_NAN, of_result=True),)
+"""What any card returns, whatever its kernels' steps are (documented_steps.py has what comes of steps)."""
+
 TTNN: tuple[Tail, ...] = (
-    Tail(ANY, BF16, NAN, INFINITE, _PACKED, of_result=True),
+    *CARD,
     *(
         Tail(name, BF16, where, _by_unit(function), _UNIT, either_sign=True, of_result=True)
         for name, function in (("add", np.add), ("subtract", np.subtract))

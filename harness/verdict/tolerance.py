@@ -112,8 +112,8 @@ CHOOSING = frozenset(
 SUM_BODY = "stablehlo.add"
 MULTIPLYING = frozenset({"stablehlo.multiply", "chlo.square"})
 """Elementwise ops that the matrix unit computes on floats narrower than 32 bits, in the phases of the fidelity."""
-OF_BITS = frozenset({"stablehlo.abs", "stablehlo.negate"})
-"""Elementwise ops that change no bit but the sign's."""
+OF_BITS = frozenset({"stablehlo.abs", "stablehlo.imag", "stablehlo.negate", "stablehlo.real"})
+"""Elementwise ops that change no bit but the sign's; of complex numbers those that hand on a part."""
 BY_VECTOR_UNIT = frozenset({"stablehlo.dynamic_update_slice", "stablehlo.select", *OF_BITS})
 """Ops whose values a board's vector unit moves, by choosing between two."""
 WHOLE_MARGIN = 5

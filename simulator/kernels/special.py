@@ -22,6 +22,8 @@ _FAR = 27.3
 """erfc underflows in float64 from here on."""
 _ONE = 4.0
 """erf is 1 from here on, within a unit in the last place of float32."""
+_NEAR_ZERO = 2.0**-10
+"""Below this value the inverse of erf is the first two terms of its series, within 1e-13."""
 _BLOCK = 1 << 15
 """Elements that are computed together."""
 
@@ -191,6 +193,8 @@ def erfinv(x: np.ndarray) -> np.ndarray:
         residual = np.copysign(1, guess) * ((1 - np.abs(inside)) - _erfc_wide(np.abs(guess)))
         step = residual / (2 / math.sqrt(math.pi) * np.exp(-guess * guess))
         guess = guess - step / (1 + guess * step)
+    # There 1 - x has lost digits of x.
+    guess = np.where(np.abs(y) < _NEAR_ZERO, math.sqrt(math.pi) / 2 * y * (1 + math.pi / 12 * y * y), guess)
     out = np.where(np.abs(y) == 1, np.copysign(np.inf, y), guess)
     return np.where(np.abs(y) > 1, np.nan, out).astype(np.float32)
 

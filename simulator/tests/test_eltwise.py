@@ -88,6 +88,9 @@ def test_inverse_error_function_goes_back() -> None:
     slope = 2 / math.sqrt(math.pi) * np.exp(-(y.astype(np.float64) ** 2))
     true = y - (np.vectorize(math.erf)(y.astype(np.float64)) - x) / slope
     assert ulps(y, true) <= error_bound("erfinv")
+    small = np.ldexp(np.float32([1, -1.5]), np.arange(-120, -10)[:, None]).astype(np.float32).ravel()
+    linear = small.astype(np.float64) * (math.sqrt(math.pi) / 2)
+    assert ulps(run_kernel("erfinv", NONE, [small], small.shape, "f32"), linear * (1 + math.pi / 12 * small**2.0)) <= 4
     ends = run_kernel("erfinv", NONE, [np.float32([1, -1, 2])], (3,), "f32")
     assert ends[0] == np.inf
     assert ends[1] == -np.inf

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from jaxlib.mlir import ir, passmanager
-from jaxlib.mlir._mlir_libs import _jax_mlir_ext
-from jaxlib.mlir.dialects import chlo, mhlo, sdy, stablehlo
+from jaxlib.mlir._mlir_libs import _jax_mlir_ext, _mlirHlo
+from jaxlib.mlir.dialects import chlo, sdy, stablehlo
 
 from opscope.base import regular_file
 from opscope.harness.prepare.mlir import foreign, ttir
@@ -63,7 +63,7 @@ def context() -> ir.Context:
     stablehlo.register_dialect(ctx)
     chlo.register_dialect(ctx)
     sdy.register_dialect(ctx)
-    mhlo.register_mhlo_dialect(ctx)
+    _mlirHlo.register_mhlo_dialect(ctx)  # without classes of its ops, which take long to import
     ctx.load_all_available_dialects()
     # jaxlib registers the quant dialect (types of quantised tensors) nowhere, but its artifact reader loads it.
     with ctx:

@@ -34,7 +34,7 @@ def test_a_body_in_stablehlo_computes_the_formula(formula):
     (op,) = split_module(text.encode(), "case").ops.values()
     (got,) = compile_module(op.bytecode)(inputs)
     exact = np.asarray(row.exact(*(x.astype(np.float64) for x in inputs), **row.attributes))
-    size = row.sizes(*(x.astype(np.float64) for x in inputs), **row.attributes)
+    (size,) = row.sizes(*(x.astype(np.float64) for x in inputs), **row.attributes)
     far = np.abs(got.astype(np.float64) - exact) > 1e-5 * (np.abs(exact) + size)
     assert far.mean() <= (0.01 if formula in JUMPS else 0)
     assert of_composite(op.op_params)[0] == formula

@@ -10,9 +10,9 @@ import pytest
 
 from opscope import judge
 from opscope.harness.formulas import special
+from opscope.harness.formulas.elementwise import ALIASES
 from opscope.harness.formulas.nearest import rounded
 from opscope.harness.formulas.table import FORMULAS
-from opscope.harness.judge.asked import ALIASES
 from opscope.harness.record.errors import InputError
 from opscope.harness.verdict.target import Target
 

@@ -286,3 +286,18 @@ def test_results_in_blocks_that_are_off_alike_are_wrong(op, stored):
         for lie, wrong in lies.items():
             result = judged(op, module, inputs, wrong.astype(TYPES["bf16"]), target)
             assert not result.passed, (way, lie, result)
+
+
+@pytest.mark.parametrize("part", ["real", "imag"])
+def test_a_part_of_a_complex_number_is_handed_on_to_the_last_bit(part):
+    rng = np.random.default_rng(0)
+    x = (rng.standard_normal((32, 48)) + 1j * rng.standard_normal((32, 48))).astype(np.complex64)
+    text = (
+        "func.func @main(%x: tensor<32x48xcomplex<f32>>) -> tensor<32x48xf32> {\n"
+        f"%0 = stablehlo.{part} %x : (tensor<32x48xcomplex<f32>>) -> tensor<32x48xf32>\n"
+        "return %0 : tensor<32x48xf32>\n}"
+    )
+    y = getattr(x, part).copy()
+    assert judge(text, x, y)
+    y[3, 4] = np.nextafter(y[3, 4], np.float32(9))
+    assert not judge(text, x, y)

@@ -100,7 +100,7 @@ def test_no_number_is_packed_as_an_infinity_by_any_kernel(what):
     packed = np.where(np.isnan(right), BF16.type(-np.inf), right)
     verdict = judge(what, x, packed, target="card:p150")
     assert verdict, verdict
-    assert "of a right result of NaN (ttnn 0.81.1; a NaN is packed" in str(verdict)
+    assert "of a right result of NaN (tt-isa-documentation, Packers/FormatConversion; a NaN is packed" in str(verdict)
     assert not judge(what, x, packed)
     assert not judge(what, x, np.where(np.isnan(right), BF16.type(2), right), target="card:p150")
     assert not judge(what, x, np.where(x == x[1], BF16.type(np.inf), packed), target="card:p150")
