@@ -31,6 +31,8 @@ OLDER = re.compile(r"before|[0-9a-f]{8}")
 """Columns of what a figure was before: the word, or a revision."""
 
 REMARK = re.compile(r" \((?:[^()]|\([^()]*\))*\)")
+NO_LIMITS = frozenset({"none", "reported"})
+"""What stands where a figure is held to nothing."""
 NAME, FIGURE, LIMIT = 8, 7, 5
 """Words that each column of the page has at most."""
 
@@ -66,7 +68,7 @@ def _lines(table: dict[str, Any]) -> Iterator[tuple[str, str, str, str]]:
     if table.get("superseded"):
         return
     for row in table["rows"]:
-        if "limit" in row and not row.get("superseded"):
+        if row.get("limit", "none") not in NO_LIMITS and not row.get("superseded"):
             (subject, name), *figures = (pair for pair in row.items() if pair[0] not in {"limit", "peer", "date"})
             newer = [pair for pair in figures if not OLDER.fullmatch(pair[0])] or figures[-1:]
             yield (

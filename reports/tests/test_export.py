@@ -298,7 +298,8 @@ def test_parquet_is_the_frame(run_dir: Path, tmp_path: Path) -> None:
         for name in ("status", "uses", "models", "pcc", "cycles", "started", "flaky"):
             expected = expected_row[name]
             assert row[name] == expected or (row[name] is None and pd.isna(expected)), name
-    assert table.schema.field("pcc").metadata == {b"meaning": b"smallest correlation with the golden over its results"}
+    meaning = {b"meaning": b"smallest correlation with the golden over the op's results"}
+    assert table.schema.field("pcc").metadata == meaning
     assert table.schema.metadata[b"run_id"] == b"20261120-120000-demo"
 
 

@@ -16,8 +16,8 @@ from click.testing import CliRunner
 from opscope.harness.cli import doctor
 from opscope.harness.cli.main import FILES, root
 from opscope.harness.prepare import zoo
-from opscope.reports.compare import first_sentence
 from opscope.reports.demo import replay
+from opscope.reports.pages import diff_page
 from opscope.reports.publish.publish import publish
 from opscope.reports.tests.night_runs import fresh
 
@@ -82,7 +82,7 @@ def test_output_is_as_stored(
     monkeypatch.setenv("COLUMNS", str(width))
     monkeypatch.setattr(doctor, "examine", lambda *_: FOUND)
     monkeypatch.setattr(zoo, "listing", lambda: LISTED)
-    monkeypatch.setattr(first_sentence, "age", lambda _: "7 days ago")
+    monkeypatch.setattr(diff_page, "age", lambda *_: "7 days ago")
     result = CliRunner().invoke(root, [words.get(word, word) for word in COMMANDS[name].split()], obj=FILES)
     assert result.exit_code == (1 if name == "doctor" else 0), result.output
     text = _stable(result.output, words)

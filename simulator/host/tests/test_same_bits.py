@@ -28,9 +28,12 @@ def planned(program: CardProgram, folder: Path) -> bytes:
 
 
 def outputs_of(data: bytes, queues: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-    """Runs a planned binary on contents of queues by name."""
+    """Runs a planned binary on contents of queues by name: inputs have forward's names in a program, numbers here."""
     read = binary.read(data)
     names = {queue.tensor: queue.name for queue in read.plan.queues if queue.source == "HOST"}
+    numbered = sorted(names.values() - queues.keys(), key=lambda name: int(name.removeprefix("arg")))
+    named = [name for name in queues if name not in names.values()]
+    queues = {**queues, **{number: queues[name] for number, name in zip(numbered, named, strict=True)}}
     program = read.programs[0]
     moved = {op.inputs[0]: op.outputs[0] for op in reversed(program.operations) if op.inputs and op.outputs}
     inputs = [np.ascontiguousarray(queues[names[moved[tensor]]], np.float32) for tensor in program.inputs]
