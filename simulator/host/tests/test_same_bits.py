@@ -31,7 +31,8 @@ def outputs_of(data: bytes, queues: Mapping[str, np.ndarray]) -> list[np.ndarray
     """Runs a planned binary on contents of queues by name: inputs have forward's names in a program, numbers here."""
     read = binary.read(data)
     names = {queue.tensor: queue.name for queue in read.plan.queues if queue.source == "HOST"}
-    numbered = sorted(names.values() - queues.keys(), key=lambda name: int(name.removeprefix("arg")))
+    others = [name for name in names.values() if name not in queues and name.startswith("arg")]
+    numbered = sorted(others, key=lambda name: int(name.removeprefix("arg")))
     named = [name for name in queues if name not in names.values()]
     queues = {**queues, **{number: queues[name] for number, name in zip(numbered, named, strict=True)}}
     program = read.programs[0]
