@@ -654,7 +654,7 @@ def by_documented_steps(
     if any(x.shape != got.shape or x.dtype != got.dtype for x in (golden, *operands.inputs)):
         return None
     other = (golden != got) & ~((golden != golden) & (got != got))
-    # A body has constants in the shape of its module.
+    # What is not made element by element has to have all of its operands.
     some = other if alone else np.ones_like(other)
     if not other.any() or np.count_nonzero(some) > documented_steps.MOST:
         return None

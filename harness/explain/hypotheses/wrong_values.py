@@ -126,8 +126,9 @@ def _factor_text(evidence: Evidence, ratio: float, count: int) -> str:
         if not power and abs(1 / ratio) > 1.5 and abs(1 / ratio - round(1 / ratio)) < 1e-3
         else ""
     )
-    where = "everything" if count == evidence.golden.size else evidence.share(count)
-    return f"{where} is {ratio:.5g}{power}{inverse} times what it should be"
+    alike = count == evidence.golden.size
+    these, they = ("everything is", "it") if alike else (f"{evidence.share(count)} are", "they")
+    return f"{these} {ratio:.5g}{power}{inverse} times what {they} should be"
 
 
 def _rounding(evidence: Evidence, predict: Callable[[At], np.ndarray]) -> Callable[[At], np.ndarray]:
