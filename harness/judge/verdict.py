@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -46,7 +47,8 @@ class WorstElement:
     def __str__(self) -> str:
         of = f" of {', '.join(f'{each:.9g}' for each in self.inputs)}" if self.inputs else ""
         z = "" if self.z is None else f", z {self.z:+.3g}"
-        return f"{list(self.index)}{of}: expected {self.expected:.9g}, got {self.got:.9g} ({self.ulp:.4g} ulp{z})"
+        off = f" ({self.ulp:.4g} ulp{z})" if z or math.isfinite(self.ulp) else ""
+        return f"{list(self.index)}{of}: expected {self.expected:.9g}, got {self.got:.9g}{off}"
 
 
 @dataclass(frozen=True)
@@ -324,6 +326,9 @@ class Verdict:
         return "\n".join(lines)
 
     def _figures(self) -> str:
+        if not any(map(is_float, self.got)):
+            off = max(check.max_abs or 0.0 for check in self.checks)
+            return f"{self.equal:.2%} equal, the others at most {off:g} off" if off else "all equal"
         z = max((check.z_max or 0.0 for check in self.checks), default=0.0)
         far = f"at most {self.largest_ulp:.4g} ulp, {self.largest_relative:.3g} relative"
         return f"{far}, z {z:.3g}; {self.equal:.2%} equal"

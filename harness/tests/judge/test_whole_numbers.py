@@ -280,3 +280,13 @@ def test_a_choice_of_floats_by_truth_values():
     chosen, (x, y) = rng.random(64) < 0.5, rng.normal(size=(2, 64)).astype(np.float32)
     assert judge("where", [chosen, x, y], np.where(chosen, x, y)).answer == "right"
     assert judge("select", [chosen, x, y], np.where(chosen, y, x)).answer == "wrong"
+
+
+def test_a_verdict_on_integers_says_how_many_are_equal():
+    x = np.array([5, -7, 9, -2], np.int32)
+    y = np.full(4, 2, np.int32)
+    assert "all equal" in str(judge("divide", [x, y], np.array([2, -3, 4, -1], np.int32)))
+    said = str(judge("divide", [x, y], x // y))
+    assert "75.00% equal, the others at most 1 off" in said
+    assert "of -7, 2: expected -3, got -4" in said
+    assert "ulp" not in said
