@@ -84,10 +84,12 @@ def test_compiled_files_are_shown_with_their_types(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"module.mlirbc", "lines.sh", "n150.ttsys", tt_repro.PROGRAM}
 
 
-def test_bisect_takes_the_plugin_and_the_descriptor_that_each_revision_builds(place: Place) -> None:
+def test_bisect_takes_the_plugin_and_the_descriptor_that_each_revision_builds(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One build is all that is here, so it is the revision that builds nothing which is no good one."""
-    from opscope.harness.triage import after_run, from_run
-    from opscope.harness.triage.bisect import Replay, bisect
+    from opscope.harness.triage import after_run, bundle, from_run
+    from opscope.harness.triage.bisect import AsRecorded, Built, Op, bisect
 
     swept(place, [("refused", REFUSED)], "--reruns", "0")
     run_dir, _, _, test = from_run.find(place.records()[0]["op_id"], place.runs()[-1], "test")
@@ -102,13 +104,9 @@ def test_bisect_takes_the_plugin_and_the_descriptor_that_each_revision_builds(pl
         subprocess.run([*git, "add", "build.sh"], check=True)
         subprocess.run([*git, "commit", "-qm", content[:4]], check=True)
     steps: list[str] = []
+    monkeypatch.chdir(place.folder)  # where what was built is kept
+    folder = after_run.place(run_dir, test)
+    judge, built = AsRecorded(bundle.read(folder).failure), Built("sh build.sh", "tt:own.so", "own.ttsys")
     with pytest.raises(InputError, match=r"--good: .* skipped: has no own\.so"):
-        bisect(
-            after_run.place(run_dir, test),
-            repo,
-            "HEAD~1",
-            "HEAD",
-            Replay("sh build.sh", "tt:own.so", "own.ttsys"),
-            steps.append,
-        )
-    assert steps[0].endswith("bad: compile_failed at stablehlo-to-ttir")
+        bisect(Op(folder), judge, repo, "HEAD~1", "HEAD", built, report=steps.append)
+    assert steps[0].endswith(" compile_failed")
