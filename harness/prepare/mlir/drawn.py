@@ -50,7 +50,7 @@ def with_draws_returned(module: Module) -> list[TensorDesc]:
             if len(_ops(main)) > MOST_OPS:
                 return []  # functions that call each other
             for call in calls:
-                _expand(call, drawing[_callee(call)])
+                expand(call, drawing[_callee(call)])
         draws = [op for op in _ops(main) if _draws(op)]
         if not draws or any(map(_draws, _nested(main))):
             return []
@@ -103,7 +103,7 @@ def _callee(call: Any) -> str:
     return ir.FlatSymbolRefAttr(call.attributes["callee"]).value
 
 
-def _expand(call: Any, function: Any) -> None:
+def expand(call: Any, function: Any) -> None:
     """Puts copies of a function's ops in the place of a call."""
     [block] = function.regions[0].blocks
     values: dict[Any, Any] = dict(zip(block.arguments, call.operands, strict=True))

@@ -17,6 +17,7 @@ from jaxlib.mlir.passmanager import PassManager
 
 from opscope.harness.prepare.identity import attribute_items
 from opscope.harness.prepare.mlir.door import Module, load, to_bytecode
+from opscope.harness.prepare.mlir.drawn import expand
 from opscope.harness.prepare.mlir.single_op import inner_ops
 from opscope.harness.prepare.mlir.values import tensor_desc
 
@@ -259,19 +260,7 @@ def inlined(module: bytes) -> bytes | None:
     while calls := [op for op in _inner(main_op(copy)) if op.name == "func.call"]:
         found = True
         for call in calls:
-            [block] = functions[_symbol(call, "callee")].regions[0].blocks
-            values = dict(zip(block.arguments, call.operands, strict=True))
-            *body, end = map(_operation, block.operations)
-            for op in body:
-                clone = op.clone(ir.InsertionPoint(call))
-                for old, new in zip((op, *inner_ops(op)), (clone, *inner_ops(clone)), strict=True):
-                    for place, value in enumerate(old.operands):
-                        if value in values:
-                            new.operands[place] = values[value]
-                values |= zip(op.results, clone.results, strict=True)
-            for result, value in zip(call.results, end.operands, strict=True):
-                result.replace_all_uses_with(values[value])
-            call.erase()
+            expand(call, functions[_symbol(call, "callee")])
     if not found:
         return None
     with copy.context:
