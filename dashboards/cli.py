@@ -164,17 +164,11 @@ def up(
         alerts.read_mail(alerts_to or [settings["alerts_to"] or ""], mail_server or settings["mail_server"])
     )
     database = results_uri(url)
-    if port == 0:
-        port = before.port if before and "superset" in running else processes.free_port(host)
-    if not ("superset" in running and before and (before.host, before.port) == (host, port)):
-        processes.check_port(host, port, "--port")
-    artifact_host = "" if artifact_url else host
-    if artifact_host and artifact_port == 0:
-        artifact_port_before = urlsplit(before.artifact_url).port if before and "artifacts" in running else None
-        artifact_port = artifact_port_before or processes.free_port(host)
-    local = f"http://{'127.0.0.1' if host in ('0.0.0.0', '::') else host}:{artifact_port}"
-    if artifact_host and not ("artifacts" in running and before and before.artifact_url == local):
-        processes.check_port(host, artifact_port, "--artifact-port")
+    port = _port_of_superset(host, port, before if "superset" in running else None)
+    serves_artifacts = not artifact_url
+    artifact_port, local = _place_of_artifacts(
+        host, artifact_port, before if "artifacts" in running else None, needed=serves_artifacts
+    )
     served = Served(
         database.uri,
         database.shown,
@@ -192,14 +186,37 @@ def up(
     )
     allowed = [name for name in (urlsplit(public_url).hostname,) if name]
     run_folders = list(roots) or artifact_roots(database)
-    command = artifact_command(host, artifact_port, run_folders, allowed) if artifact_host else []
+    command = artifact_command(host, artifact_port, run_folders, allowed) if serves_artifacts else []
     request = UpRequest(served, source(database, served.artifact_url), command, f"{local}/healthy", python)
     bring_up(home, request, _echo)
     signals = _signals() if foreground else []  # installed before the command prints that the server runs
-    lead_nowhere = bool(artifact_host) and not any(root.is_dir() for root in run_folders)
+    lead_nowhere = serves_artifacts and not any(root.is_dir() for root in run_folders)
     _print_addresses(served, home.admin_password, run_folders[0] if lead_nowhere else None)
     if foreground:
         _stay(home, signals)
+
+
+def _port_of_superset(host: str, asked: int, running: Served | None) -> int:
+    """The port that is asked for (0: that of the server that runs, else a free one); InputError if another has it."""
+    from opscope.dashboards import processes
+
+    port = asked or (running.port if running else processes.free_port(host))
+    if running is None or (running.host, running.port) != (host, port):
+        processes.check_port(host, port, "--port")
+    return port
+
+
+def _place_of_artifacts(host: str, asked: int, running: Served | None, *, needed: bool) -> tuple[int, str]:
+    """Port and address of the server of artifacts, as `_port_of_superset`; as asked where it is not `needed`."""
+    from opscope.dashboards import processes
+
+    port = asked
+    if needed and port == 0:
+        port = (urlsplit(running.artifact_url).port if running else None) or processes.free_port(host)
+    local = f"http://{'127.0.0.1' if host in ('0.0.0.0', '::') else host}:{port}"
+    if needed and not (running and running.artifact_url == local):
+        processes.check_port(host, port, "--artifact-port")
+    return port, local
 
 
 def _print_addresses(served: Served, password: Path, lacking: Path | None) -> None:

@@ -18,6 +18,7 @@ from opscope.compiler.errors import CompilerInputError
 if TYPE_CHECKING:
     import numpy as np
 
+    from opscope.compiler.buda.test_config.run import Verdict
     from opscope.compiler.buda.test_config.stepwise import Step
 
 LIMIT = 1800
@@ -68,7 +69,13 @@ def run_test(file: Path, board: str, seed: int, as_json: bool) -> bool:
             unstable=verdict.unstable,
         )
         print_answer(tested, indent=None)
-        return verdict.passed
+    else:
+        _print_outcome(verdict)
+    return verdict.passed
+
+
+def _print_outcome(verdict: Verdict) -> None:
+    """What was compared, and what the numbers do not say."""
     inputs = f"{verdict.inputs} of {verdict.asked} inputs" if verdict.asked > 1 else "1 input"
     if verdict.rounds:
         inputs = f"{verdict.inputs} entries of {verdict.rounds} runs of its programs"
@@ -89,7 +96,6 @@ def run_test(file: Path, board: str, seed: int, as_json: bool) -> bool:
         )
     if not verdict.passed:
         click.echo(verdict.why)
-    return verdict.passed
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ def serve(parent: Parent) -> None:
             _check_until(context, backend.stages)
             digest = f"{tolerance.VERSION}-{verdict_fingerprint.of_verdicts(name)}"
             context, began_in = _in_own_folder(context, first.get("folder"))
-            target, fingerprint, versions, commit = life.open_(name, backend, context.options)
+            opened = life.open_(name, backend, context.options)
             gc_pause.set_aside()  # what was imported stays, so no collection during an op needs to walk it
     except InputError as error:
         parent.send({"input_error": _words(error)})
@@ -68,29 +68,10 @@ def serve(parent: Parent) -> None:
             {"input_error": [f"--backend {name}", expected, f"{type(error).__name__}: {error}", "`opscope doctor`"]}
         )
         return
-    context = dataclasses.replace(context, card_type=target.card_type)
+    context = dataclasses.replace(context, card_type=opened.target.card_type)
     marks = Marks()
-    parent.send(
-        {
-            "ready": {
-                "card_type": target.card_type,
-                "fingerprint": fingerprint,
-                "stages": list(backend.stages),
-                "data_format": target.float_format or "",
-                "math_fidelity": target.math_fidelity,
-                "verdict_fingerprint": digest,
-                "lasting": backend.lasting and _names_no_commit(name, backend),
-                "compile_depths": dict(backend.compile_depths),
-                "stage_files": {str(stage): pattern for stage, pattern in backend.stage_files.items()},
-                "writes_diagnostics": backend.writes_diagnostics,
-                "versions": versions,
-                "commit": commit,
-                "blas": machine.blas_kernel(),
-            },
-            "closes": type(backend).close is not Backend.close,
-            "marks": marks.place,
-        }
-    )
+    closes = type(backend).close is not Backend.close
+    parent.send({"ready": _ready(name, backend, opened, digest), "closes": closes, "marks": marks.place})
     state = WorkerState(parent.descriptor)
     while (message := parent.receive()) is not None and "close" not in message:
         message["export_dir"] = str(Path(began_in, message["export_dir"]))
@@ -107,6 +88,26 @@ def serve(parent: Parent) -> None:
             parent.send({**answer, "text": None, "unreadable": str(error)})
     life.close(backend)
     marks.close()
+
+
+def _ready(name: str, backend: Backend, opened: life.Opened, digest: str) -> dict[str, Any]:
+    """What the run hears of a backend that is open. `digest`: of what verdicts on it rest on."""
+    target = opened.target
+    return {
+        "card_type": target.card_type,
+        "fingerprint": opened.fingerprint,
+        "stages": list(backend.stages),
+        "data_format": target.float_format or "",
+        "math_fidelity": target.math_fidelity,
+        "verdict_fingerprint": digest,
+        "lasting": backend.lasting and _names_no_commit(name, backend),
+        "compile_depths": dict(backend.compile_depths),
+        "stage_files": {str(stage): pattern for stage, pattern in backend.stage_files.items()},
+        "writes_diagnostics": backend.writes_diagnostics,
+        "versions": opened.versions,
+        "commit": opened.commit,
+        "blas": machine.blas_kernel(),
+    }
 
 
 def _names_no_commit(name: str, backend: Backend) -> bool:

@@ -13,7 +13,7 @@ import json
 import re
 import struct
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
 
@@ -327,17 +327,25 @@ def _mlir(text: str) -> dict[str, _Body]:
             region = _Body([(inner, kind) for inner, kind in _declared(line) if inner not in statement.operands])
             statement.regions.append(region)
             stack.append((region, statement, ""))
-    live, left = set[str](), [name for name in functions if name not in private] or [*functions]
+    return _reached(functions, [name for name in functions if name not in private] or [*functions], named)
+
+
+def _reached(
+    functions: Mapping[str, _Body], entries: Iterable[str], named: Mapping[str, Sequence[str]]
+) -> dict[str, _Body]:
+    """The functions that `entries` lead to, since what nobody calls is not run; a callee is one of them or none.
+    `named`: function -> those that its text names."""
+    live, left = set[str](), [*entries]
     while left:
         if (name := left.pop()) in functions and name not in live:
             live.add(name)
-            left += named[name]
-    functions = {name: body for name, body in functions.items() if name in live}  # what nobody calls is not run
-    names = {name for name in functions if name}
-    for body in functions.values():
+            left += named.get(name, ())
+    reached = {name: body for name, body in functions.items() if name in live}
+    names = {name for name in reached if name}
+    for body in reached.values():
         for statement in _statements(body):
             statement.callee = statement.callee if statement.callee in names else ""
-    return functions
+    return reached
 
 
 def _declared(line: str) -> list[tuple[str, str]]:

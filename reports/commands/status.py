@@ -11,6 +11,7 @@ import click
 
 if TYPE_CHECKING:
     from opscope.base.results_folder import SetAside
+    from opscope.reports.database.status import Night
 
 
 @click.command(short_help="Show the newest nights; --max-age checks their age.")
@@ -70,11 +71,8 @@ def status(max_age: str | None, name: str | None, url: str | None, as_json: bool
             )
         )
     else:
+        _print_nights(newest, complete, now)
         for line in (
-            f"newest complete night: {f'{complete.night_id}, {complete.age_text(now)} old' if complete else 'none'}",
-            f"newest night: {newest.night_id}, {newest.age_text(now)} old, partial: {newest.missing}"
-            if newest and not newest.complete
-            else "",
             f"not counted: demo data of {demos} night{'s' * (demos != 1)}" if demos else "",
             ahead,
             f"late: no complete night is younger than {max_age}" if late else "",
@@ -85,6 +83,13 @@ def status(max_age: str | None, name: str | None, url: str | None, as_json: bool
                 click.echo(line)
     if late or missed or undelivered or ahead:
         raise SystemExit(1)
+
+
+def _print_nights(newest: Night | None, complete: Night | None, now: datetime) -> None:
+    """The newest complete night, and the newest where it is none."""
+    click.echo(f"newest complete night: {f'{complete.night_id}, {complete.age_text(now)} old' if complete else 'none'}")
+    if newest and not newest.complete:
+        click.echo(f"newest night: {newest.night_id}, {newest.age_text(now)} old, partial: {newest.missing}")
 
 
 def _print_spool(waiting: Sequence[str], refused: Sequence[SetAside]) -> None:

@@ -202,28 +202,16 @@ def _builds(
 ) -> None:
     """Compares two builds, and prints what the new one changes. `checkout`: the repository of which they are revisions
     if it has a backend's file, that file, and the command that builds it."""
-    from opscope.harness.settings.settings import BY_NAME
     from opscope.reports.nightly import builds, pull_request, running, uplift, uplift_comment
     from opscope.reports.nightly.night import add_to_page_of_job
     from opscope.reports.nightly.progress import Display
 
-    if old is None or new is None or not asked["models"]:
-        lacks = "--old" if old is None else "--new" if new is None else "--model"
-        raise InputError(
-            lacks, "--old, --new and --model", f"no {lacks}", "--old tt@0.1.2 --new tt@0.1.3 --model bert_base"
-        )
-    time = asked["reduce"]
-    asked["reduce"] = 0.0 if time == "0" else float(BY_NAME["budget"].read("--reduce", time))
-    _, backend, build = checkout
-    if build and not backend and not asked["commits"]:
-        raise InputError("--build", "--backend PATH or --commits with it", "neither", "--backend build/mine.py")
-    if len(descriptors) > 2:
-        raise InputError("--system-desc", "one file, or one for each build", f"{len(descriptors)}", "two of them")
+    old, new = _checked(old, new, asked, checkout, descriptors)
     place = pull_request.place() if comment else None
     sides = nullcontext((builds.Source(old, old), builds.Source(new, new)))
     with (
         running.ended_by_signal(NOTHING),
-        builds.of_revisions(old, new, *checkout) if backend else sides as (first, last),
+        builds.of_revisions(old, new, *checkout) if checkout[1] else sides as (first, last),
     ):
         if descriptors:
             first, last = (
@@ -251,3 +239,28 @@ def _builds(
         click.echo(problem, err=True)
     if result.worse:
         raise SystemExit(1)
+
+
+def _checked(
+    old: str | None,
+    new: str | None,
+    asked: dict[str, Any],
+    checkout: tuple[Path, str, str],
+    descriptors: Sequence[str],
+) -> tuple[str, str]:
+    """Both builds, if all is there that a gate of builds needs; reads the time of `reduce`. Raises InputError."""
+    from opscope.harness.settings.settings import BY_NAME
+
+    if old is None or new is None or not asked["models"]:
+        lacks = "--old" if old is None else "--new" if new is None else "--model"
+        raise InputError(
+            lacks, "--old, --new and --model", f"no {lacks}", "--old tt@0.1.2 --new tt@0.1.3 --model bert_base"
+        )
+    time = asked["reduce"]
+    asked["reduce"] = 0.0 if time == "0" else float(BY_NAME["budget"].read("--reduce", time))
+    _, backend, build = checkout
+    if build and not backend and not asked["commits"]:
+        raise InputError("--build", "--backend PATH or --commits with it", "neither", "--backend build/mine.py")
+    if len(descriptors) > 2:
+        raise InputError("--system-desc", "one file, or one for each build", f"{len(descriptors)}", "two of them")
+    return old, new

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 import sqlalchemy as sa
 
+from opscope.base.document.nodes import Table
 from opscope.base.labels import COMPLETE, PARTIAL
 from opscope.base.visible_text import counted
 from opscope.harness.record.errors import InputError
@@ -70,7 +71,6 @@ def render_night(connection: sa.Connection, night_ids: Sequence[str], runs: Path
             quote(os.fsencode(night_causes.link(runs / test.run_id / test.artifact, out))) if test.artifact else ""
         )
     models = sorted({model for series in all_series for model in series.view.models})
-    unsplit = {op.op_id: op for series in all_series for op in series.view.ops.values() if op.status == "unsplittable"}
     ledgers = [_ledger(series) for series in all_series]
     plans = [(series.name, _plan(series)) for series in all_series]
     diffs = list(_changes(connection, all_series))
@@ -88,9 +88,7 @@ def render_night(connection: sa.Connection, night_ids: Sequence[str], runs: Path
         "night": night_causes.of_night(connection, night, runs, out, owned),
         "sentence": first_sentence(head, [*facts, *missing], owned.rules, owned.team),
         "started": night["started"].isoformat(),
-        "title": (night["label"] if len(nights) == 1 else date_of(night["label"]))
-        if night["kind"] == "night"
-        else night["night_id"],
+        "title": _title(nights),
         "on": ", ".join(series.name or series.view.name for series in all_series),
         "warnings": [*map(_warning, (each for each in all_series if each.row["status"] != COMPLETE)), *demo],
         "since": "Since the previous night",
@@ -108,14 +106,28 @@ def render_night(connection: sa.Connection, night_ids: Sequence[str], runs: Path
             )
             for each in nights
         ],
-        "unsplittable": page_tables.unsplittable(
-            (op.op_id, op.op_name, op.error, op.uses)
-            for op in unsplit.values()
-            if owned.lists(owned.owner_of_unsplittable(op.op_name, op.uses_of))
-        ),
+        "unsplittable": _unsplittable(all_series, owned),
         "origin": _origin(connection, nights),
     }
     return filled(context)
+
+
+def _title(nights: Sequence[sa.RowMapping]) -> str:
+    """The name of the night, the date of several of one, or of what is no night its id."""
+    night = nights[0]
+    if night["kind"] != "night":
+        return str(night["night_id"])
+    return str(night["label"]) if len(nights) == 1 else date_of(night["label"])
+
+
+def _unsplittable(all_series: Iterable[NightSeries], owned: Owned) -> Table:
+    """Table of the ops that could not be split, each once."""
+    unsplit = {op.op_id: op for series in all_series for op in series.view.ops.values() if op.status == "unsplittable"}
+    return page_tables.unsplittable(
+        (op.op_id, op.op_name, op.error, op.uses)
+        for op in unsplit.values()
+        if owned.lists(owned.owner_of_unsplittable(op.op_name, op.uses_of))
+    )
 
 
 def _warning(series: NightSeries) -> str:
