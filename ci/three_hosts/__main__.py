@@ -24,6 +24,7 @@ from typing import IO, Any
 from ci.attacks.kills import steady
 from ci.sweep_command import sweep_command
 from ci.three_hosts.network import Host, Network, NotPermittedError
+from opscope.base.digest import words_digest
 
 HOSTS = ("host1", "host2", "host3")
 MODELS = ("mnist_mlp", "resnet50", "suite:ops")
@@ -131,9 +132,19 @@ def _records(host: Host) -> dict[str, Any]:
 
 
 def _goldens(host: Host) -> dict[str, Any]:
-    """The digests of the files of each export on a host; None for one that was left unfinished."""
-    digests = {folder.name: folder / "digests.json" for folder in host.path(CACHE).glob("exports/*")}
-    return {name: json.loads(path.read_text())["files"] if path.is_file() else None for name, path in digests.items()}
+    """The digests of the files of each export on a host, by its models, since each run names its folders anew; None for
+    one that was left unfinished."""
+    return dict(_files(folder) for folder in host.path(CACHE).glob("exports/*"))
+
+
+def _files(folder: Path) -> tuple[str, dict[str, Any] | None]:
+    digests, manifest = folder / "digests.json", folder / "manifest.jsonl"
+    if not digests.is_file():
+        return folder.name, None
+    header, *rows = manifest.read_text().splitlines()
+    facts = {**json.loads(header), "export_dirs": None}
+    files = {**json.loads(digests.read_text())["files"], manifest.name: words_digest(json.dumps(facts), *rows)}
+    return ", ".join(facts["models"]), files
 
 
 def _text(title: str, log: IO[bytes]) -> str:
