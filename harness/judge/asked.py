@@ -38,6 +38,10 @@ OF_COMPLEX = frozenset(
 """Elementwise ops that StableHLO has for complex numbers, and NumPy too."""
 
 
+TEXT = "a text as `jax.jit(f).lower(x).as_text()` prints it, or a name (`opscope judge --list`)"
+"""What helps where a StableHLO text is not valid."""
+
+
 class UnknownError(Exception):
     """Nobody knows what the right result is; the text says why."""
 
@@ -334,6 +338,10 @@ def _module(module: bytes, inputs: Sequence[np.ndarray]) -> Asked:
         except GoldenError as error:
             raise UnknownError(f"XLA: {error}") from error
 
-    op = verdict.op
+    try:
+        op = verdict.op
+    except InputError as error:
+        where = f"what{error.where.removeprefix('case')}"
+        raise InputError(where, error.expected, error.got, error.hint or TEXT) from None
     name = COMPOSITE if op is None else op.op_name
     return Asked(name, f"XLA, jaxlib {version('jaxlib')}", verdict.operands, golden, {} if op is None else op.op_params)

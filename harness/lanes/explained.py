@@ -80,5 +80,5 @@ def operands_of(row: OpRow, job: Job, export_dir: Path) -> Operands | None:
         lambda: row_inputs(row, export_dir),
         row.op_params.get("body"),
         kept,
-        export_folder.cache_dir(None),
+        export_folder.cache_dir,
     )

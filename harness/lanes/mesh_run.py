@@ -179,4 +179,4 @@ def _joined_operands(row: OpRow, joint: Collective, device: int, export_dir: Pat
         f"func.func @main(%a: {kind}, %b: {kind}) -> {kind} {{\n"
         f"  %0 = {joint.body} %a, %b : {kind}\n  return %0 : {kind}\n}}"
     )
-    return Operands(joint.body, module.encode(), load, None, None, export_folder.cache_dir(None))
+    return Operands(joint.body, module.encode(), load, None, None, export_folder.cache_dir)

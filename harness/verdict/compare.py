@@ -51,7 +51,17 @@ from opscope.harness.verdict.rounding import (
     without_denormals,
 )
 from opscope.harness.verdict.scores import ALONE, SLACK, SYSTEMATIC_FROM, Scale
-from opscope.harness.verdict.steps import FLOAT32, FRACTION_BITS, SRC_B, Steps, cut_of, steps_of
+from opscope.harness.verdict.steps import (
+    FLOAT32,
+    FRACTION_BITS,
+    GOLDEN_HALVES,
+    GOLDEN_IN_STEPS,
+    SRC_B,
+    Steps,
+    cut_of,
+    steps_of,
+    unit,
+)
 from opscope.harness.verdict.target import Target
 from opscope.harness.verdict.tolerance import Tolerance, inner_size, tolerance
 from opscope.harness.verdict.unrounded import Unrounded
@@ -360,19 +370,21 @@ def _too_coarse(case: _Case, result: ResultCheck) -> ResultCheck:
 
 
 def _rounded_twice(case: _Case, result: ResultCheck) -> ResultCheck:
-    """The verdict on a result of 16 bits that is right by the rounded golden: no element of a host that rounds no step
-    in between is farther from what the formula gives before it is rounded than its steps and one rounding take it. So
-    few values need no mean."""
+    """The verdict on a result of 16 or 8 bits that is right by the rounded golden: no element of a host that rounds no
+    step in between is farther from what the formula gives before it is rounded than its steps and one rounding take it.
+    So few values need no mean."""
     got, index, operands = case.result, case.index, case.exact
     if operands is None:
         return result
-    narrow = got.dtype.itemsize == 2 and is_float(got)
+    narrow = got.dtype.itemsize <= 2 and is_float(got)
     by_name = not operands.module  # of a module XLA's own result is right too, which may round steps
     if not (narrow and by_name and result.max_abs) or result.flags or operands.stepwise() is operands:
         return result
     exact, most = operands.exact[index], float(ml_dtypes.finfo(got.dtype).max)
     with np.errstate(all="ignore"):
         off, half = np.abs(wide(got) - exact), last_place(exact, got.dtype) / 2
+        if got.dtype.itemsize == 1:  # it may have been rounded to float16 before
+            half = half + unit("Float16") * np.abs(exact)
         off = np.where(np.isfinite(off) & (np.abs(exact) < most), off - half, 0.0)
     places = np.flatnonzero(off > 0)
     if not places.size or (within := operands.within_at(places, index)) is None:
@@ -384,6 +396,36 @@ def _rounded_twice(case: _Case, result: ResultCheck) -> ResultCheck:
     value, right = float(got.flat[at]), float(exact.flat[at])
     reason = f"{value:.6g} is not rounded to nearest from {right:.9g}, nor from what steps may give, at element {at}"
     return _refused(result, reason, "rounding")
+
+
+def _nearest_of_few(case: _Case, result: ResultCheck) -> ResultCheck:
+    """The verdict on an elementwise result of 8 bits of a host, whose bound is several numbers wide:
+    computed in float16 or wider and rounded once, each element is a nearest number to what the op gives unrounded, up
+    to some roundings to float16. What XLA makes of the module as it is written is right too."""
+    steps, got, operands = case.steps, case.result, case.operands
+    if steps is None or steps.packer or steps.stored or steps.error_model != "bound" or not result.max_abs:
+        return result
+    several = case.target.sums_in_own_type and case.op_name.startswith("chlo.")
+    formula = case.exact is not None and case.exact.within() is not None
+    if formula or operands is None or got.dtype.itemsize > 1 or several:
+        return result
+    try:
+        exact = wide(operands.run_wide()[case.index])
+        as_written = operands.run_as_written()[case.index] if operands.module else case.right
+    except NotEvaluatedError:
+        return result
+    with np.errstate(all="ignore"):
+        size, off = np.abs(exact), np.abs(wide(got) - exact)
+        off -= last_place(exact, got.dtype) / 2 + (GOLDEN_HALVES * unit("Float16") + steps.function) * size
+        off -= steps.reduced + steps.cancelled
+        flushed = (wide(got) == 0) & (size < smallest_normal(np.dtype(np.float16)))
+        known = np.isfinite(off) & (size < float(ml_dtypes.finfo(got.dtype).max)) & ~flushed & (got != as_written)
+    off = np.where(known, off, 0.0)
+    at = int(np.argmax(off))
+    if not off.flat[at] > 0:
+        return result
+    value, right = float(got.flat[at]), float(exact.flat[at])
+    return _refused(result, f"{value:.6g} is not rounded to nearest from {right:.9g} at element {at}", "rounding")
 
 
 def _mistaken(case: _Case, result: ResultCheck) -> ResultCheck:
@@ -446,7 +488,8 @@ QUESTIONS = (
     _Question(False, _by_other_steps, "right: other honest steps throughout"),
     _Question(False, _in_documented_form, "right: another function that a card's kernel is documented to compute"),
     _Question(True, _too_coarse, "wrong: numbers of bfloat16 in a finer type"),
-    _Question(True, _rounded_twice, "wrong: numbers of 16 bits that no one rounding of a host gives"),
+    _Question(True, _rounded_twice, "wrong: numbers of 16 or 8 bits that no one rounding of a host gives"),
+    _Question(True, _nearest_of_few, "wrong: numbers of 8 bits that are not the nearest ones of a host"),
     _Question(True, _mistaken, "wrong: another formula within what the steps may cost"),
     _Question(True, _in_some_alone, "wrong: elements off as rounded steps are, among others that are exact"),
 )
@@ -547,14 +590,16 @@ def _other_goldens(
 ) -> Iterator[tuple[str, Callable[[], np.ndarray], Scale | None]]:
     """What else is right, why, and by which scale if not by the usual one: other treatments of denormals, terms as the
     matrix unit reads them, an initial value that enters as often as XLA takes it, and on a host steps that XLA rounds
-    to an op's own type of 16 bits."""
+    to an op's own type of 16 bits or fewer."""
     for run in _other_denormals(got, operands):
         yield "denormal_flush", lambda run=run: _changed_by(run, golden, got, index, operands), None
     if steps is None:
         return
     if steps.packer and golden.dtype.kind != "c" and has_denormals([got, *operands.inputs]):
         yield "denormal_flush", lambda: _nearest_flushed(golden, got, index, operands, documented), None
-    if steps.declared and not steps.packer and (steps.error_model == "part" or op_family(operands.op_name) == "pool"):
+    in_steps = operands.op_name in GOLDEN_IN_STEPS["bf16"] and golden.dtype.itemsize == 1
+    in_steps |= steps.error_model == "part" or op_family(operands.op_name) == "pool"
+    if steps.declared and not steps.packer and in_steps:
         sizes = operands.term_sizes[index] if operands.sums else None
         yield "as_body", lambda: operands.run_as_written()[index], Scale(steps, terms=sizes)
     if not operands.sums or op_family(operands.op_name) not in ("reduce", "pool"):

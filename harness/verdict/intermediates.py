@@ -215,7 +215,9 @@ class Watch:
 
     def _operands(self, op: SingleOp, inputs: Sequence[np.ndarray]) -> Operands:
         """The operands that an op had on the device."""
-        return Operands(op.op_name, op.bytecode, lambda: inputs, op.op_params.get("body"), None, self._cache_dir)
+        return Operands(
+            op.op_name, op.bytecode, lambda: inputs, op.op_params.get("body"), None, lambda: self._cache_dir
+        )
 
     # --- what a compiler fused
 

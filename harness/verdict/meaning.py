@@ -631,8 +631,8 @@ def as_documented(
     """Results with the golden where they are what the target's kernels are documented to return instead, and which
     results that changes."""
     known = tails.of(target.tails, name_of(op_name, operands), target.float_format)
-    if operands is None or not known:
-        return got, set()
+    if operands is None or not any(tails.may_be(known, g, d) for g, d in zip(golden, got, strict=False)):
+        return got, set()  # without the operands, which lie in files
     return tails.as_documented(known, golden, got, operands.inputs)
 
 

@@ -51,7 +51,8 @@ class Operands:
     body: str | None = None
     kept: Callable[[], Sequence[np.ndarray]] | None = None
     """Returns the root sums of squares that the walk stored, per result; None if it stored none."""
-    cache_dir: Path | None = None
+    caches: Callable[[], Path | None] = lambda: None
+    """Returns the folder of all caches; called where something is compiled, since it is looked at each time."""
     _executable: Executable | None = field(default=None, repr=False)
 
     @cached_property
@@ -84,7 +85,7 @@ class Operands:
             with np.errstate(all="ignore"):
                 return [_EXACT[self.op_name](*(wide(x) for x in self.inputs))]
         try:
-            return compile_module(self.module, self.cache_dir, widen=True, rounded=False)(self.inputs)
+            return compile_module(self.module, self.caches(), widen=True, rounded=False)(self.inputs)
         except GoldenError as error:
             raise NotEvaluatedError(str(error)) from error
 
@@ -186,7 +187,7 @@ class Operands:
         if self._executable is None:
             from opscope.harness.prepare.golden import compile_module
 
-            self._executable = compile_module(self.module, self.cache_dir, widen=True)
+            self._executable = compile_module(self.module, self.caches(), widen=True)
         return self._executable
 
     @cached_property

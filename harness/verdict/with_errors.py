@@ -38,7 +38,7 @@ class Evaluation:
 
     def __init__(self, split: SplitModule, target: Target, operands: Operands) -> None:
         self._split, self._target = split, target
-        self._walk = LiveGolden(split, operands.inputs, frozenset(), operands.cache_dir)
+        self._walk = LiveGolden(split, operands.inputs, frozenset(), operands.caches())
         self._rng = np.random.default_rng(0)
         self._sizes: dict[str, list[np.ndarray]] = {}
         self._left = MOST

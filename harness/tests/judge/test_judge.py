@@ -397,3 +397,8 @@ def test_other_honest_steps_are_right_and_tails_that_none_has_are_not(name, body
     right = exact(name, x)
     for lie in (np.where(x < -3, 0, right), np.where(x < -3, 1.05 * right, right), np.where(x < -3, -right, right)):
         assert judge(name, x, lie.astype(F32)).answer == "wrong"
+
+
+def test_a_text_that_is_no_stablehlo_says_where_to_get_one():
+    with pytest.raises(InputError, match=r"what:1:\d+: expected valid StableHLO, got .*; try a text as"):
+        judge("func.func @main( broken", np.ones(4, np.float32), np.ones(4, np.float32))
