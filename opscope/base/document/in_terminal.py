@@ -125,4 +125,5 @@ def show_causes(causes: Iterable[Cause], page: Page, few: int = sys.maxsize) -> 
             for command in filter(None, (op.repro, op.script)):
                 page.line(command, "dim", indent=indent + 2)
         if len(cause.ops) > few:
-            page.line(f"and {len(cause.ops) - few} more: --cause {short(cause.cause)}", "dim", indent=4)
+            see = f": --cause {short(cause.cause)}" if cause.cause else "; see --json"
+            page.line(f"and {len(cause.ops) - few} more{see}", "dim", indent=4)
