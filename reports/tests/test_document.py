@@ -159,6 +159,12 @@ def test_what_a_list_of_causes_leaves_out_is_counted(capsys: pytest.CaptureFixtu
     assert ("      repro/run.sh" in lines) is not brief
 
 
+def test_of_many_models_of_a_cause_some_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    many = Cause("", "gone", "", "", "", "", "", ops=(OP,) * 4, count=4, models=[*"abcde"], names="stablehlo.add (4)")
+    show([Causes("NEVER-RUN", [many])], Page())
+    assert "    stablehlo.add (4) in a, b, c and 2 more\n" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("brief", [False, True])
 def test_a_list_has_its_number_and_in_brief_one_line(capsys: pytest.CaptureFixture[str], *, brief: bool) -> None:
     show([LISTED], Page(), brief=brief)
