@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 import subprocess
 import sys
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -75,6 +77,21 @@ class Installation:
     def password(self) -> str:
         """The password of `admin`."""
         return (self.folder / "home" / "admin_password").read_text()
+
+    @contextmanager
+    def taken_back(self) -> Iterator[None]:
+        """Takes back what is written to the database meanwhile, and new runs: tests come in any order."""
+        runs = {*(self.folder / "runs").iterdir()}
+        with closing(sqlite3.connect(":memory:")) as kept:
+            with closing(sqlite3.connect(self.database)) as now:
+                now.backup(kept)
+            try:
+                yield
+            finally:
+                with closing(sqlite3.connect(self.database)) as now:
+                    kept.backup(now)
+                for run in {*(self.folder / "runs").iterdir()} - runs:
+                    shutil.rmtree(run)
 
     def ask(self, query: str) -> Any:
         """The first value that SQL has, asked past Superset."""

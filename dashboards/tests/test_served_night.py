@@ -166,7 +166,7 @@ def test_a_published_night_shows_at_once_and_a_database_that_is_away_is_said(
     installation: Installation, browser: Any
 ) -> None:
     installation.run("user", "add", "viewer1", "--role", "viewer", "--password-stdin", stdin="a long password\n")
-    with window(browser, installation.status["url"]) as one:
+    with installation.taken_back(), window(browser, installation.status["url"]) as one:
         assert one.sign_in("viewer1", "a long password")
         one.go("/night/")
         before = night_cells.shown(one.page)
@@ -189,7 +189,7 @@ def test_a_note_is_written_by_people_with_an_account_alone(installation: Install
     database = f"sqlite:///{installation.database}"
     try:
         base = installation.up("--anonymous", "--notes-db", database)
-        with window(browser, base) as one:
+        with installation.taken_back(), window(browser, base) as one:
             one.page.goto(f"{base}/night/")
             assert one.page.locator(".ng-cause").first.locator("form").count() == 0
             ask = one.page.request.post(f"{base}/night/note", form={"cause": "x", "text": "y"}, max_redirects=0)
@@ -210,7 +210,7 @@ def test_a_note_is_written_by_people_with_an_account_alone(installation: Install
             said = one.page.locator(f"#cause-{cause[:8]} .ng-remark").inner_text()
             assert said.endswith(f"UTC, until {tomorrow}: <b>known</b>, see the board")
             assert said.startswith("admin, ")
-        assert installation.ask("SELECT COUNT(*) FROM notes") == 1
+            assert installation.ask("SELECT COUNT(*) FROM notes") == 1
     finally:
         installation.up()
 

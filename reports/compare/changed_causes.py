@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from opscope.base.document.nodes import Cause, Causes, Column, Node, Op, Table, Words, grouped
@@ -84,8 +85,14 @@ def _section(title: str, tone: str, rows: list[Row]) -> Causes:
 
 
 def causes_of(rows: Iterable[Row]) -> list[Cause]:
-    """Rows of one label by cause; of one without an error each op is a cause."""
-    return grouped(rows, lambda row: (row.cluster or row.op_id, row.known, row.owner), _cause, _op)
+    """Rows by cause; of those without an error the ones of which the same is said are one, with an empty id."""
+    causes = grouped(rows, lambda row: (row.cluster or _told(row), row.known, row.owner), _cause, _op)
+    return [cause if cause.cause or cause.count > 1 else replace(cause, what="") for cause in causes]
+
+
+def _told(row: Row) -> tuple[str, str]:
+    """The label of an op without an error, and all that is said of it."""
+    return row.label, "; ".join(filter(None, (_turn(row), row.note)))
 
 
 def _cause(row: Row) -> Cause:
@@ -94,7 +101,7 @@ def _cause(row: Row) -> Cause:
     what = "less exact than before" if drop else f"{turn} at {at}" if at else turn
     return Cause(
         cause=row.cluster,
-        what=what if row.cluster else "",
+        what=what if row.cluster else _told(row)[1],
         error="" if drop else _error(row),
         stage=row.failed_stage,
         owner=row.owner,
@@ -109,13 +116,13 @@ def _cause(row: Row) -> Cause:
 
 def _op(row: Row) -> Op:
     where = f"{counted(row.uses, 'use')} in {', '.join(row.models) or 'no model'}"
-    turn, repro = _turn(row) if row.status_b else "", row.repro if row.label in NEWS else ""
-    return Op(row.op_id, row.op_name, row.types, row.uses, where, _error(row), turn, row.note, repro, row.models)
+    repro = row.repro if row.label in NEWS else ""
+    return Op(row.op_id, row.op_name, row.types, row.uses, where, _error(row), _turn(row), row.note, repro, row.models)
 
 
 def _turn(row: Row) -> str:
     """`success -> wrong_result`; empty for an op that ended as before."""
-    return f"{row.status_a or 'absent'} -> {row.status_b}" if row.status_a != row.status_b else ""
+    return f"{row.status_a or 'absent'} -> {row.status_b or 'absent'}" if row.status_a != row.status_b else ""
 
 
 def _error(row: Row) -> str:

@@ -331,8 +331,8 @@ def _label(old: Outcome | None, new: Outcome | None, b: RunView, slower: Slower 
         if common_models or not old.uses_of:
             return Label.VANISHED, ""
         if set(old.uses_of) <= {name.removeprefix("model ") for name in b.missing}:
-            return Label.NEVER_RUN, f"missing from the later night: {', '.join(sorted(old.uses_of))}"
-        return Label.NEVER_RUN, f"not in the later run: {', '.join(sorted(old.uses_of))}"
+            return Label.NEVER_RUN, "its models are missing from the later night"
+        return Label.NEVER_RUN, "its models are not in the later run"
     if not new.attempted:
         missing = [name for name in b.missing if not name.startswith("model ")]
         return Label.NEVER_RUN, new.status.replace("_", " ") + (f" ({', '.join(missing)} missing)" if missing else "")

@@ -12,7 +12,7 @@ from opscope.base import gc_pause
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import release_in
 from opscope.reports.compare.diff import Diff, compare
-from opscope.reports.compare.first_sentence import SeriesFacts, date_of, of_missing, place_asked_for
+from opscope.reports.compare.first_sentence import SeriesFacts, of_missing, place_asked_for
 from opscope.reports.compare.history import between_backends, compared, slower_between_nights
 from opscope.reports.compare.night_views import (
     is_night,
@@ -25,7 +25,7 @@ from opscope.reports.compare.night_views import (
 )
 from opscope.reports.compare.outcomes import RunView
 from opscope.reports.compare.run_selection import Runs
-from opscope.reports.database.newest import begun
+from opscope.reports.database.newest import begun, newest_day
 from opscope.reports.database.rows import RELEASE, SELECTION
 from opscope.reports.database.schema import NIGHTS
 from opscope.reports.database.schema_nights import NIGHT_SERIES
@@ -189,10 +189,9 @@ def newest_date(
     connection: sa.Connection, where: str = "opscope diff", hint: str = "opscope publish --night FILE RUN_DIR"
 ) -> str:
     """The date of the newest night, which stands for all nights of that day. Raises InputError if there is none."""
-    newest = newest_night(connection)
-    if newest is None:
+    if newest_night(connection) is None:
         raise InputError(where, "a night", "none", hint)
-    return date_of(str(connection.scalar(sa.select(NIGHTS.c.label).where(NIGHTS.c.night_id == newest))))
+    return newest_day(connection)
 
 
 def since_night_before(connection: sa.Connection, earlier: str, late: str, series: str) -> Diff:

@@ -44,3 +44,10 @@ def ahead_line(connection: sa.Connection) -> str:
         return ""
     more = f", and {len(rows) - 1} more" if rows[1:] else ""
     return f"not the newest: {rows[0].night_id} of {rows[0].started:%Y-%m-%d %H:%M} UTC{more}, dated later than now"
+
+
+def newest_day(connection: sa.Connection) -> str:
+    """The date of the newest night, each in its own zone, which stands for all nights of that date: tonight of
+    views/night_dates.sql. Empty where there is none."""
+    days = sa.select(sa.func.max(sa.func.substr(NIGHTS.c.label, 1, 10))).where(NIGHTS.c.kind == "night")
+    return connection.scalar(days.where(begun(NIGHTS.c.night_id))) or ""

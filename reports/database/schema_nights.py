@@ -192,7 +192,8 @@ NIGHT_SENTENCES = sa.Table(
     *of(TEXT, "about chips", server_default=""),
 )
 """What the night comes to (reports/compare/first_sentence.py): one row for each series, and one with an empty `series`
-for all series of all nights of its kind on that date."""
+for all series of all nights of its kind on that date. Notes and owners that are written later are in those of the
+newest night of each series alone."""
 
 COUNTED = (
     NIGHT_SERIES,

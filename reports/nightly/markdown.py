@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from opscope.base.document.as_markdown import code, escaped, of_causes, rendered
-from opscope.base.document.nodes import Column, Table, Words
+from opscope.base.document.groups import Group, by_cause
+from opscope.base.document.nodes import NAMES, Column, Table, Words
 from opscope.base.labels import COMPLETE, NEWS, Label
 from opscope.base.page import percent
 from opscope.base.visible_text import counted
@@ -152,10 +153,19 @@ def _fixed(results: Sequence[SeriesResult]) -> list[str]:
     if not every:
         return []
     count, of_series = each_once((series, row.op_id) for series, row in every)
-    rows = list({row.op_id: row for _, row in every}.values())
-    names = [f"{code(row.op_name)} ({escaped(', '.join(row.models[:3]))})" for row in rows[:MOST_ROWS]]
-    more = f" and {len(rows) - MOST_ROWS} more" if len(rows) > MOST_ROWS else ""
+    rows = {row.op_id: row for _, row in every}.values()
+    groups = by_cause(rows, lambda row: row.op_name, lambda row: row.uses)
+    names = [_named(group) for group in groups[:MOST_ROWS]]
+    more = sum(group.ops for group in groups[MOST_ROWS:])
+    more = f" and {more} more" if more else ""
     return [f"**FIXED ({count}{of_series and f': {of_series}'})**: {', '.join(names)}{more}"]
+
+
+def _named(group: Group[Row]) -> str:
+    """Ops of one name, and models that they are in: `stablehlo.add` (2 ops in a, b)."""
+    models = sorted({model for row in group.failures for model in row.models})
+    where = ", ".join(models[:NAMES]) + " …" * (len(models) > NAMES)
+    return f"{code(group.first.op_name)} ({f'{group.ops} ops in ' * (group.ops > 1)}{escaped(where)})"
 
 
 def _fixes(results: Sequence[SeriesResult]) -> list[str]:

@@ -21,10 +21,12 @@ from opscope.base.live import progress
 from opscope.base.night_grid.due import overdue
 from opscope.harness.record.stages import ModelStatus, depths
 from opscope.reports.compare.commit_range import commit_of, shortened
+from opscope.reports.compare.first_sentence import date_of
 from opscope.reports.compare.night_views import night_before, night_view, series_of
 from opscope.reports.compare.outcomes import RunView
 from opscope.reports.database.database import SETTINGS, open_database
 from opscope.reports.database.endings import DEFAULT
+from opscope.reports.database.newest import newest_day
 from opscope.reports.database.rows import RAN, SELECTION, series_by_backend
 from opscope.reports.database.schema import MODELS, NIGHT_CELLS, NIGHTS, OP_TESTS, RUNS
 from opscope.reports.database.schema_nights import (
@@ -40,7 +42,7 @@ from opscope.reports.database.schema_nights import (
 from opscope.reports.database.series_names import board_tried
 from opscope.reports.publish import bulk, counting_sql, night_counts, stored_causes
 from opscope.reports.publish.night_changes import count_changes, count_fixes
-from opscope.reports.publish.sentences import write_sentences
+from opscope.reports.publish.sentences import renew_tonight, write_sentences
 
 Row = dict[str, Any]
 
@@ -71,6 +73,7 @@ def open_counted(url: str, where: str = "--to") -> Iterator[sa.Connection]:
             for night_id in progress.each(nights, "night", len(nights)):
                 _count_alone(connection, night_id)
                 write_sentences(connection, night_id)
+            renew_tonight(connection)
             setting = {"name": "counted_by", "value": RULES}
             if counted_by is None:
                 connection.execute(sa.insert(SETTINGS), setting)
@@ -89,6 +92,8 @@ def count_night(connection: sa.Connection, night_id: str, where: str = "--to") -
     for later, series in _followers(connection, night, all_series):
         _compare(connection, later, series)
         write_sentences(connection, later)
+    if night["kind"] == "night" and date_of(night["label"]) < newest_day(connection):
+        renew_tonight(connection)
     if night["kind"] != SELECTION:
         for selection_id in selections(connection, night["started"], series_of_runs):
             count_night(connection, selection_id, where)

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from opscope.base.labels import Label
 from opscope.reports.compare import first_sentence as sentences
 from opscope.reports.compare.first_sentence import SeriesFacts, date_of, first_sentence, head, of_night
-from opscope.reports.database.newest import begun
+from opscope.reports.database.newest import begun, newest_day
 from opscope.reports.database.owners import Rule, stored_rules
 from opscope.reports.database.rows import Row
 from opscope.reports.database.schema import NIGHTS
@@ -38,9 +38,7 @@ def write_sentences(connection: sa.Connection, night_id: str) -> None:
     newest = {row.series: row for row in rows}
     facts = {(row.night_id, row.series): of_night(connection, row.night_id, row.series) for row in newest.values()}
     of_day = head((row.name, row.label, row.zone) for row in newest.values()) if facts else ""
-    last = sa.select(NIGHTS.c.label).where(NIGHTS.c.kind == "night", begun(NIGHTS.c.night_id))
-    last = last.order_by(NIGHTS.c.started.desc()).limit(1)
-    is_newest = date_of(connection.scalar(last) or "") == date_of(night["label"])
+    is_newest = newest_day(connection) == date_of(night["label"])
     others = sentences.not_tonight(connection, facts.values()) if is_newest else []
     together = _row(of_day, [*facts.values(), *others], rules) if facts else None
     written: list[Row] = []
@@ -56,6 +54,16 @@ def write_sentences(connection: sa.Connection, night_id: str) -> None:
     connection.execute(sa.delete(NIGHT_SENTENCES).where(this | (day & (NIGHT_SENTENCES.c.series == ALL))))
     if written:
         connection.execute(sa.insert(NIGHT_SENTENCES), written)
+
+
+def renew_tonight(connection: sa.Connection) -> None:
+    """Makes the sentence of tonight anew: it names series as stopped or awaited, of which an earlier night may arrive
+    late."""
+    of_day = sa.select(NIGHTS.c.night_id).where(
+        NIGHTS.c.kind == "night", NIGHTS.c.label.startswith(newest_day(connection), autoescape=True)
+    )
+    if night_id := connection.scalar(of_day.order_by(NIGHTS.c.started.desc()).limit(1)):
+        write_sentences(connection, night_id)
 
 
 def renew_newest(connection: sa.Connection) -> None:

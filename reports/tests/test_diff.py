@@ -127,7 +127,7 @@ def test_two_nights_of_a_database_have_the_labels_of_the_table(nights: tuple[Pat
 def test_a_row_names_models_reasons_and_numbers(comparison: Diff) -> None:
     rows = {row.op_name: row for row in comparison.rows}
     gone = rows["stablehlo.model_gone"]
-    assert (gone.models, gone.uses, gone.note) == (("other",), 2, "not in the later run: other")
+    assert (gone.models, gone.uses, gone.note) == (("other",), 2, "its models are not in the later run")
     drop = rows["stablehlo.pcc"]
     assert (drop.pcc_a, drop.pcc_b, drop.note) == (0.99999, 0.998, "1 - PCC: 1.0e-05 before, 2.0e-03 now")
     assert rows["stablehlo.ulp"].note == "at most 0.6 ulp before, 1.5 now"

@@ -203,9 +203,14 @@ def test_an_unattempted_op_has_no_result_to_compare() -> None:
     [
         ({"m": 1, "x": 1}, (), Label.VANISHED, ""),
         ({}, (), Label.VANISHED, ""),
-        ({"x": 1}, ("model x",), Label.NEVER_RUN, "missing from the later night: x"),
-        ({"x": 1, "w": 1}, ("model x", "model w", "shard 1"), Label.NEVER_RUN, "missing from the later night: w, x"),
-        ({"x": 1, "w": 1}, ("model x",), Label.NEVER_RUN, "not in the later run: w, x"),
+        ({"x": 1}, ("model x",), Label.NEVER_RUN, "its models are missing from the later night"),
+        (
+            {"x": 1, "w": 1},
+            ("model x", "model w", "shard 1"),
+            Label.NEVER_RUN,
+            "its models are missing from the later night",
+        ),
+        ({"x": 1, "w": 1}, ("model x",), Label.NEVER_RUN, "its models are not in the later run"),
     ],
 )
 def test_an_op_that_the_later_run_lacks(uses: dict[str, int], missing: tuple[str, ...], label: str, note: str) -> None:

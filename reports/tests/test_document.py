@@ -55,6 +55,36 @@ def test_each_medium_has_the_same_causes(tmp_path: Path, capsys: pytest.CaptureF
     assert "expected &lt;4&gt; tiles, got 5 | of `them`" in page
 
 
+def test_ops_of_which_the_same_is_said_are_one_whatever_their_label(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those without an error too: five that a later run does not have, and two that vanished from a model."""
+    url = fresh(tmp_path / "db.sqlite")
+    kept = {"dot": nights.Op(uses={"b": 1})}
+    gone = {name: nights.Op(uses={"b": 1}) for name in ("max", "min")}
+    publish(nights.night(tmp_path, 1, LATE | gone | kept), url)
+    publish(nights.night(tmp_path, 2, EARLY | kept), url)
+    last = nights.night(tmp_path, 3, kept)
+    folders = [from_folder(tmp_path / f"night0{number}") for number in (1, 2, 3)]
+    fixed, vanished = sections_of(compare(*folders[:2]))
+    [never] = sections_of(compare(*folders[1:]))
+    said = "success -> absent; its models are not in the later run"
+    for section, heading, cause in (
+        (fixed, "FIXED (5)", f"cause {fixed.causes[0].cause[:8]}, 5 ops, 10 uses: compile_failed -> success"),
+        (vanished, "VANISHED (2)", "2 ops, 2 uses: success -> absent"),
+        (never, "NEVER-RUN (5)", f"5 ops, 10 uses: {said}"),
+    ):
+        assert len(section.causes) == 1
+        show([section], Page())
+        assert f"{heading} {cause}" in " ".join(capsys.readouterr().out.split())
+    show([never], Page())
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines() if line]
+    assert lines.count("2 uses in a") == FEW
+    assert lines[-1] == f"and {5 - FEW} more; see --json"
+    assert said.replace("->", "→") in words(write_report(last, url).read_text(encoding="utf-8"))
+    assert of_page(never).count(said.replace("->", "→")) == 1
+
+
 def test_a_ranking_is_one_table_everywhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ranked = plan(views_of(from_folder(nights.night(tmp_path, 1, LATE))))
     table = to_fix.ranking(ranked, 30)
@@ -127,6 +157,12 @@ def test_what_a_list_of_causes_leaves_out_is_counted(capsys: pytest.CaptureFixtu
     assert lines.count("  cause cccccccc, 3 ops, 9 uses: run_failed at run: no kernel") == 2
     assert f"  and {'2 more causes, of 11 ops' if brief else '15 more'}; see the report" in lines
     assert ("      repro/run.sh" in lines) is not brief
+
+
+def test_of_many_models_of_a_cause_some_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    many = Cause("", "gone", "", "", "", "", "", ops=(OP,) * 4, count=4, models=[*"abcde"], names="stablehlo.add (4)")
+    show([Causes("NEVER-RUN", [many])], Page())
+    assert "    stablehlo.add (4) in a, b, c and 2 more\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("brief", [False, True])

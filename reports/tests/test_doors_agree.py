@@ -7,9 +7,10 @@ was pasted from a page.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -46,7 +47,7 @@ from opscope.reports.pages.night_page import render_night
 from opscope.reports.publish.publish import publish
 from opscope.reports.tests import recomputed
 from opscope.reports.tests.night_runs import fresh, record, shard_run
-from opscope.reports.tests.nights import Op, night, op_id
+from opscope.reports.tests.nights import START, Op, night, op_id
 
 A, B, C = {"net_a": 1}, {"net_a": 1, "net_b": 2}, {"net_c": 1}
 ABC = ("net_a", "net_b", "net_c")
@@ -58,21 +59,34 @@ WRONG = Op("wrong_result", B, error="2 of 4 values are wrong: 1.5 instead of 1 a
 COSINE = Op("compile_failed", {"net_c": 2}, error="cannot legalize cosine")
 
 
-def published(folder: Path, url: str) -> None:
-    """The nights, one after another, and the cause of `subtract` acknowledged."""
-    number = 0
+def arrivals(folder: Path, url: str) -> Callable[..., None]:
+    """Publishes nights of one run, `hour` hours after the usual time of their day."""
+    numbers = itertools.count(1)
 
     def arrives(day: int, backend: str, ops: Mapping[str, Op], models: tuple[str, ...] = ABC, **more: Any) -> None:
-        nonlocal number
-        number += 1
         arch, shard, shards = more.get("arch", "n150"), more.get("shard", 0), more.get("shards", 0)
+        started = START + timedelta(days=day, hours=more.get("hour", 0))
+        name = more.get("name", f"{backend}-{arch}")
         expected = record(
-            day, name=f"{backend}-{arch}", models=models, backends=(backend,), archs=(arch,), shards=shards
+            day, name=name, models=models, backends=(backend,), archs=(arch,), shards=shards, started=started
         )
-        card = "host" if backend in ("mycc", "lowcc") else f"sim-{arch}"
-        run = shard_run(folder, expected, number, ops, shard, backend=backend, arch=arch, card_type=card)
+        card = f"sim-{arch}" if backend == "reference" else "host"
+        run = shard_run(folder, expected, next(numbers), ops, shard, backend=backend, arch=arch, card_type=card)
         publish(run, url)
 
+    return arrives
+
+
+def acknowledge(url: str, *causes: str) -> None:
+    until = str(date.today() + timedelta(days=400))
+    for cause in causes:
+        words = [cause, "we know", "--until", until, "--by", "ann", "--db", url]
+        CliRunner().invoke(note, words, catch_exceptions=False)
+
+
+def published(folder: Path, url: str) -> None:
+    """The nights, one after another, and the cause of `subtract` acknowledged."""
+    arrives = arrivals(folder, url)
     arrives(1, "mycc", OPS | {"exponential": EXP})
     arrives(1, "lowcc", LOWERED)
     arrives(2, "mycc", OPS | {"tanh": TANH})  # one fixed, one new
@@ -102,16 +116,54 @@ def published(folder: Path, url: str) -> None:
     )
     arrives(6, "reference", OPS | {"exponential": EXP}, arch="p150")
     ((cause,),) = ask(url, f"SELECT cluster FROM night_diff WHERE label = 'NEW' AND op_id = '{op_id('subtract')}'").rows
-    until = str(date.today() + timedelta(days=400))
-    CliRunner().invoke(
-        note, [str(cause), "we know", "--until", until, "--by", "ann", "--db", url], catch_exceptions=False
-    )
+    acknowledge(url, str(cause))
     arrives(6, "mycc", later | {"log": replace(EXP, uses=C)}, ("net_e", "net_b", "net_c", "net_d"))
     # The line of a page, pasted after the compiler was mended: an answer of its own, and no night says another thing.
     pasted = {name: replace(op, status="skipped", more={"error_message": DESELECTED}) for name, op in later.items()} | {
         "subtract": OPS["subtract"]
     }
     publish(night(folder, 90, pasted, backend="mycc", card_type="host"), url)
+
+
+MARKUP = "<b>cc<b>\N{GRINNING FACE}|`x`"
+
+
+def published_oddly(folder: Path, url: str) -> None:
+    """A backend whose name is markup, one that is renamed, two nights on one day, one that is of a clock set back and
+    arrives after both, one under another name an hour later, and one of which all is acknowledged."""
+    arrives = arrivals(folder, url)
+    twice = ("tanh", "subtract")
+    many = OPS | {name: replace(TANH, error=f"{name}: <i>no</i> | `room` for 3 tiles") for name in twice}
+    for day, backend in itertools.product((1, 2), ("mycc", MARKUP, "reference")):
+        arrives(day, backend, OPS | {"tanh": TANH} if (day, backend) == (2, "mycc") else OPS)
+    arrives(3, "reference", OPS | {"exponential": EXP})
+    arrives(3, "reference", OPS | {"tanh": TANH}, hour=6)
+    arrives(2, "reference", OPS | {"add": replace(EXP, uses=C)}, hour=12)
+    for backend in ("newcc", MARKUP):
+        arrives(3, backend, OPS | {"tanh": TANH})
+    for backend in ("newcc", MARKUP, "reference"):
+        arrives(4, backend, many)
+    acknowledge(
+        url,
+        *(
+            str(cause)
+            for (cause,) in ask(
+                url, "SELECT DISTINCT cluster FROM night_grid WHERE new_ops > 0 AND error_message LIKE '%room%'"
+            ).rows
+        ),
+    )
+    for backend in ("newcc", MARKUP, "reference"):
+        arrives(5, backend, many)
+    arrives(
+        6,
+        "newcc",
+        {
+            name: replace(op, status="run_failed", error=f"lost {name}", more={"flaky": True})
+            for name, op in OPS.items()
+        },
+    )
+    arrives(6, "reference", OPS, name="first")
+    arrives(6, "reference", OPS | {"exponential": EXP}, name="second", hour=1)
 
 
 @pytest.fixture(scope="module")
@@ -409,6 +461,20 @@ def test_every_door_says_what_the_journals_say_of_each_night(nights: tuple[str, 
     wrong, compared = told_otherwise(*nights)
     assert wrong == [], "\n".join(wrong)
     assert compared >= 80
+
+
+@pytest.mark.slow
+def test_every_door_says_what_the_journals_say_of_odd_nights(tmp_path: Path) -> None:
+    url = fresh(tmp_path / "db.sqlite")
+    published_oddly(tmp_path / "runs", url)
+    wrong, compared = told_otherwise(url, recomputed.op_tests(tmp_path / "runs"), tmp_path)
+    assert wrong == [], "\n".join(wrong)
+    assert compared >= 300
+    headline, about, chips = call(diff, "--db", url)["sentence"].splitlines()
+    assert headline == "1 new failure, 1 cause: start with exponential (1 model)", "the later night of the date counts"
+    assert about.startswith(f"2026-11-07, {MARKUP}, newcc, reference n150, since ")
+    awaited = f"1 of 4 series stopped: mycc, 1 of 4 series awaited: {MARKUP}"
+    assert chips == f"{awaited}, 2 acknowledged: subtract, tanh, 5 flaky"
 
 
 @pytest.mark.slow

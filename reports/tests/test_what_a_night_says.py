@@ -172,16 +172,43 @@ def test_a_series_has_stopped_once_it_is_late_by_its_own_rhythm(url: str, tmp_pa
     """The first night of a new date stops nobody else: each is awaited until its `by:`, or for 36 hours."""
     for number, arch in ((1, "n150"), (1, "p150"), (2, "n150")):
         started = record(number).started + timedelta(hours=arch == "p150")
-        expected = record(number, archs=(arch,), name=arch, started=started)
-        publish(shard_run(tmp_path, expected, 10 * number + (arch == "p150"), {"add": RIGHT}, arch=arch), url)
+        arrives(url, tmp_path, number, arch, {"add": RIGHT}, started=started)
     assert says(url).startswith("nothing fails: 2 of 2 results right\n")
     assert "1 of 2 series awaited: reference p150" in says(url)
     speaks = "SELECT platform, verdict FROM dashboard_verdict WHERE one_series = 1 ORDER BY 1"
     assert ask(url, speaks).rows == (("reference n150", "as before"), ("reference p150", "awaited"))
-    expected = record(3, archs=("n150",), name="n150")
-    publish(shard_run(tmp_path, expected, 30, {"add": RIGHT}, arch="n150"), url)
+    arrives(url, tmp_path, 3, "n150", {"add": RIGHT})
     assert says(url).startswith("1 of 2 series stopped: reference p150\n")
     assert ask(url, speaks).rows == (("reference n150", "as before"), ("reference p150", "stopped"))
+
+
+def arrives(url: str, folder: Path, number: int, arch: str, ops: Mapping[str, Op], **more: Any) -> None:
+    """A night of that board, of a name of its own."""
+    expected = record(number, archs=(arch,), name=arch, **more)
+    publish(shard_run(folder, expected, 10 * number + (arch == "p150"), ops, arch=arch), url)
+
+
+def test_a_night_that_arrives_late_is_heard(url: str, tmp_path: Path) -> None:
+    """Its series was said to have stopped when a later night of another one arrived first."""
+    for number, arch in ((1, "p150"), (2, "n150"), (4, "n150")):
+        arrives(url, tmp_path, number, arch, {"add": RIGHT})
+    assert says(url).startswith("1 of 2 series stopped: reference p150\n")
+    arrives(url, tmp_path, 3, "p150", {"add": BAD})
+    headline, _, chips = says(url).splitlines()
+    assert headline == "1 still failing, 1 cause: start with add (2 models)"
+    assert chips == "1 of 2 series awaited: reference p150"
+
+
+def test_tonight_is_the_latest_date_of_nights_in_several_zones(url: str, tmp_path: Path) -> None:
+    """At 20:00 UTC it is the next day in Tokyo: a night that began there then is that of the newest date."""
+    for number, ops in enumerate(({"add": RIGHT}, {"add": BAD}), 1):
+        started = datetime(2026, 11, number, 20, tzinfo=UTC)
+        for arch, zone in (("n150", "Asia/Tokyo"), ("p150", "UTC")):
+            arrives(url, tmp_path, number, arch, ops, zone=zone, started=started)
+    headline = says(url).splitlines()[0]
+    assert headline == "1 new failure, 1 cause: start with add (2 models)"
+    grid = grid_of(url, datetime(2026, 11, 2, 21, tzinfo=UTC))
+    assert (grid.dates[-1], grid.newest.date, grid.sentence) == ("2026-11-03", "2026-11-03", headline)
 
 
 @pytest.mark.parametrize("by", ["", "07:00", "Mon-Fri 07:00", "Sun 23:30"])

@@ -117,7 +117,8 @@ def show_causes(causes: Iterable[Cause], page: Page, few: int = sys.maxsize) -> 
         if cause.note:
             page.prose(f"note: {cause.note}", "bold", indent=4)
         if len(cause.ops) > few:
-            page.prose(f"{cause.names} in {', '.join(cause.models) or 'no model'}", indent=4)
+            more = f" and {len(cause.models) - NAMES} more" if len(cause.models) > NAMES else ""
+            page.prose(f"{cause.names} in {', '.join(cause.models[:NAMES]) or 'no model'}{more}", indent=4)
         for op in cause.ops[:few]:
             page.prose(op.title, indent=indent)
             if said := cause.said(op, whole=few > FEW):
@@ -125,4 +126,5 @@ def show_causes(causes: Iterable[Cause], page: Page, few: int = sys.maxsize) -> 
             for command in filter(None, (op.repro, op.script)):
                 page.line(command, "dim", indent=indent + 2)
         if len(cause.ops) > few:
-            page.line(f"and {len(cause.ops) - few} more: --cause {short(cause.cause)}", "dim", indent=4)
+            see = f": --cause {short(cause.cause)}" if cause.cause else "; see --json"
+            page.line(f"and {len(cause.ops) - few} more{see}", "dim", indent=4)

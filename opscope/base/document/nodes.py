@@ -148,7 +148,7 @@ class Cause:
     cause: str
     """Its id; empty for ops without an error."""
     what: str
-    """What happened to all of its ops: `success -> run_failed at run`; empty where each op has its own line for it."""
+    """What happened to all of its ops: `success -> run_failed at run`; empty where one op has a line of its own."""
     error: str
     stage: str
     owner: str
@@ -186,7 +186,7 @@ class Cause:
     def said(self, op: Op, *, whole: bool = True) -> str:
         """What happened to one of its ops, beyond what the heading says; `whole`: also its own words for the error."""
         parts = [op.where, op.turn if not self.what or op.turn != self.ops[0].turn else ""]
-        parts += [*(() if self.what else self.about), op.note]
+        parts += [*(() if self.what else self.about), "" if op.note in self.what else op.note]
         own = op.error if not self.what or (whole and op.error != self.error) else ""
         return "; ".join(filter(None, parts)) + (f": {own}" if own else "")
 

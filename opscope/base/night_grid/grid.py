@@ -273,7 +273,7 @@ def read(
     rows = [row for row in rows if row.kind == kind] or [row for row in rows if row.kind != RELEASE] or rows
     if not rows:
         return Grid()
-    nights, last = [row.night for row in rows], rows[-1]
+    nights, last = [row.night for row in rows], max(rows, key=lambda row: (row.night.date, row.night.started))
     releases = {night.date: night.release for night in nights if night.release}
     today = _date(now, last.zone) if until is None else last.night.date
     dates = tuple(sorted(releases)[-DAYS:]) or dates_until(today, last.night.date)
@@ -454,9 +454,11 @@ def build(
     begun: dict[str, str] = {}
     for night in nights:
         begun.setdefault(night.series, night.date)
-    newest = max((night for of in by_series.values() for night in of), key=lambda night: night.started, default=None)
-    if newest is None:
+    there = [night for of in by_series.values() for night in of]
+    if not there:
         return Grid(tuple(dates))
+    last = max(there, key=lambda night: (night.date, night.started))
+    newest = replace(last, started=max(night.started for night in there))
     tried = _by_series(night for night in nights if night.date in dates)
     every = [_Row(cluster, tried, counts, newest) for cluster in sorted({cluster for _, _, cluster in counts})]
     rows = [row for row in every if row.nights]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,14 @@ from markdown_it import MarkdownIt
 from opscope.base.document import as_markdown
 from opscope.base.document.nodes import Column, Table
 from opscope.base.visible_text import one_line
+from opscope.reports.compare.diff import compare
+from opscope.reports.nightly import markdown
+from opscope.reports.nightly.findings import SeriesResult
 from opscope.reports.nightly.night import NightResult
+from opscope.reports.nightly.verdict import Verdict
 from opscope.reports.tests.nightly.nights_here import config_of, delivered
 from opscope.reports.tests.nights import Op
+from opscope.reports.tests.test_diff_rows import op, run
 
 NASTY = (
     "<script>alert(1)</script>",
@@ -69,6 +75,15 @@ def test_a_text_refers_to_nothing_and_commands_nothing() -> None:
     assert not re.search(r'~["\w]', text)
     assert text.isprintable(), "what is printed is what is posted"
     assert as_markdown.escaped("-3.38 %") == "-3.38 %", "a number stays as it is"
+
+
+def test_fixed_ops_of_one_name_are_one() -> None:
+    ops = [op(f"a{n}", op_name="stablehlo.a", uses_of={f"m{n}": 1}) for n in range(5)] + [op("b", uses_of={"m4": 1})]
+    before = [replace(each, status="crashed", cause=each.op_id) for each in ops]
+    now = run(*ops)
+    result = SeriesResult("s", "complete", "", "night", now, compare(run(*before), now), {"ran": 5, "asked": 5})
+    page = markdown.text(markdown.Page("night", [result], Verdict((), True), ranked=False))
+    assert "**FIXED (6)**: `stablehlo.a` (5 ops in m0, m1, m2 …), `stablehlo.b` (m4)\n" in page
 
 
 def test_names_and_errors_of_a_night_are_text(tmp_path: Path) -> None:
