@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,18 +11,23 @@ from typing import TYPE_CHECKING
 from opscope.harness.page import failing_ops
 from opscope.harness.page.failing_ops import with_short_paths
 from opscope.harness.record.earlier_run import earlier_run, shares_beside
-from opscope.harness.record.errors import PYTEST, resuming
-from opscope.harness.record.run_folders import size_of_runs
+from opscope.harness.record.errors import PYTEST, InputError, resuming
+from opscope.harness.record.run_folders import NIGHT_FILE, named, size_of_runs
 from opscope.harness.record.selection import kills, none_selected
+from opscope.harness.record.store import SELECTION_FILE, read_run
 
 if TYPE_CHECKING:
     from opscope.harness.page.summary import Run
+    from opscope.harness.record.records import RunRecord
 
 MOST_BYTES = 10**9
 """Bytes of all run folders above which the page names what removes old ones."""
 
 JOINED = "joined"
 """The folder beside its shares that a whole sweep goes into."""
+
+THIS_RUN_ALONE = ("-k", "-m", "--ops", "--run-dir")
+"""Flags, each with a word, that leave ops of the models out, or say where this run is."""
 
 
 def lines(run: Run) -> dict[str, str]:
@@ -81,12 +87,37 @@ def _last_share(run: Run) -> str:
     return f"opscope merge {' '.join(names)} --into {into}"
 
 
+def _selected(run: Run) -> str:
+    """Of ops that were chosen all are right: the models' other ops are run, by the same line or that of the run whose
+    ops ran again."""
+    if "run" not in run.places or not (Path(run.places["run"]) / SELECTION_FILE).is_file():
+        return ""
+    words = _typed(run)
+    if run.answers["run"]:
+        earlier, words = named(run.answers["run"], run.folder), ()
+        with contextlib.suppress(InputError):
+            words = () if earlier is None else _words(read_run(earlier))
+    if any(word.startswith("--resume") for word in words):
+        return ""
+    pairs = zip(("", *words), words, strict=False)
+    return shlex.join(word for before, word in pairs if before not in THIS_RUN_ALONE and not _is_of_this_run(word))
+
+
+def _is_of_this_run(word: str) -> bool:
+    """Whether a word of pytest's line means this run alone: `-k`, `-kmatmul`, `--ops=matmul`, the id of a test."""
+    short = word[:2] in THIS_RUN_ALONE and not word.startswith("--")
+    return short or "::" in word or word.partition("=")[0] in (*THIS_RUN_ALONE, "--lf", "--last-failed", "--deselect")
+
+
 def _right(run: Run) -> str:
-    """The run is compared with the one before, or its report is written."""
+    """The run is compared with the one before; without one, its report is written; where that is there, what keeps a
+    change from undoing it: a gate, or first the nights that it looks at."""
     if "run" not in run.places:
         return ""
     this = Path(run.places["run"])
     before = earlier_run(this, run.record, run.folder)
+    if before is None and "report" in run.places:
+        return "opscope gate" if ((run.folder or Path()) / NIGHT_FILE).is_file() else "opscope nightly --init"
     folders = [this] if before is None else [before, this]
     names = (shlex.quote(with_short_paths(str(folder), run.folder)) for folder in folders)
     return f"opscope {'report' if before is None else 'diff'} {' '.join(names)}"
@@ -100,6 +131,7 @@ ENDINGS: Sequence[Callable[[Run], str]] = (
     _wrong_as_one,
     _nothing_selected,
     _last_share,
+    _selected,
     _right,
 )
 """The ways in which runs end: each gives the command after such a run, and nothing after another; the first counts."""
@@ -115,5 +147,9 @@ def _quoted(run: Run) -> str:
 
 def _typed(run: Run) -> Sequence[str]:
     """The words of the run's own command line; none of a run that a program began."""
-    words = run.record.origin.command_line
+    return _words(run.record)
+
+
+def _words(record: RunRecord) -> Sequence[str]:
+    words = record.origin.command_line
     return words if words[:1] == ("pytest",) else ()

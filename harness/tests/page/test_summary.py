@@ -16,6 +16,7 @@ from opscope.harness.record import store
 from opscope.harness.record.causes import cause_of_test, short
 from opscope.harness.record.origin import ANSWERS, Origin
 from opscope.harness.record.records import ImportCheck, ModelFailure, OpTest
+from opscope.harness.record.run_folders import NIGHT_FILE
 from opscope.harness.record.selection import DESELECTED
 from opscope.harness.record.stages import ImportStatus, ModelStatus, Stage, Status
 from opscope.harness.run import finish_run
@@ -327,7 +328,38 @@ def test_a_run_in_which_all_is_right_is_compared_with_the_one_before(page: summa
     store.write_run(earlier, old)
     assert last(green) == "opscope diff .opscope/runs/before run"
     (tmp_path / "run" / store.SELECTION_FILE).write_text("{}")
-    assert last(green) == "opscope report run", "of selected ops"
+    assert last(green) == "opscope report run", "of selected ops, by a program"
+
+
+def test_a_first_run_that_is_right_and_has_its_page_is_followed_by_what_keeps_it_right(
+    page: summary.Run, tmp_path: Path
+) -> None:
+    right = [test for test in page.tests if not test.fails_run]
+    places = {**page.places, "report": str(tmp_path / "run" / "report.html")}
+    green = dataclasses.replace(page, tests=right, folder=tmp_path, places=places)
+    assert last(green) == "opscope nightly --init"
+    (night := tmp_path / NIGHT_FILE).parent.mkdir()
+    night.touch()
+    assert last(green) == "opscope gate"
+
+
+def test_ops_that_were_selected_and_are_right_are_followed_by_all(page: summary.Run, tmp_path: Path) -> None:
+    def typed(line: str, again: str = "") -> summary.Run:
+        options = {**page.record.origin.options, **({ANSWERS: {"run": again, "ops": []}} if again else {})}
+        origin = page.record.origin.model_copy(update={"command_line": tuple(shlex.split(line)), "options": options})
+        return dataclasses.replace(page, record=page.record.model_copy(update={"origin": origin}), tests=right)
+
+    right = [test for test in page.tests if not test.fails_run]
+    page = dataclasses.replace(page, folder=tmp_path)
+    (tmp_path / "run" / store.SELECTION_FILE).write_text("{}")
+    whole = "pytest --model 'a b.py' --op-by-op"
+    for flags in ("-k 'dot and add'", "-kdot", "--ops=dot", "--ops dot --run-dir run", "--lf", "x.py::dot[1]"):
+        assert last(typed(f"{whole} {flags}")) == whole, flags
+    assert last(typed("pytest --op-by-op --resume run -k dot")) == "opscope report run"
+    again = "pytest --op-by-op --op 1a --run-dir earlier"
+    assert last(typed(again, "earlier")) == "opscope report run", "no such run"
+    store.write_run(run_folder.write(tmp_path / ".opscope" / "runs" / "earlier"), typed(f"{whole} -n 2").record)
+    assert last(typed(again, "earlier")) == f"{whole} -n 2"
 
 
 def test_the_last_share_of_a_sweep_says_how_all_are_joined(page: summary.Run, tmp_path: Path) -> None:
