@@ -6,6 +6,7 @@ Texts from records, such as names of models and errors, are escaped so that they
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -152,9 +153,14 @@ def _fixed(results: Sequence[SeriesResult]) -> list[str]:
     if not every:
         return []
     count, of_series = each_once((series, row.op_id) for series, row in every)
-    rows = list({row.op_id: row for _, row in every}.values())
-    names = [f"{code(row.op_name)} ({escaped(', '.join(row.models[:3]))})" for row in rows[:MOST_ROWS]]
-    more = f" and {len(rows) - MOST_ROWS} more" if len(rows) > MOST_ROWS else ""
+    rows = {row.op_id: row for _, row in every}.values()
+    alike = Counter((row.op_name, row.models[:3]) for row in rows)
+    names = [
+        f"{code(name)} ({escaped(', '.join(models))}{f': {ops} ops' if ops > 1 else ''})"
+        for (name, models), ops in [*alike.items()][:MOST_ROWS]
+    ]
+    left = sum([*alike.values()][MOST_ROWS:])
+    more = f" and {left} more" if left else ""
     return [f"**FIXED ({count}{of_series and f': {of_series}'})**: {', '.join(names)}{more}"]
 
 

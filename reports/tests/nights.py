@@ -39,7 +39,8 @@ class Op:
 
 
 def night(folder: Path, number: int, ops: Mapping[str, Op], models: tuple[str, ...] = (), **record: Any) -> Path:
-    """Writes the run of one night and returns its folder; `unsplittable` is a status like any other."""
+    """Writes the run of one night and returns its folder; `unsplittable` is a status like any other. Ops `add#1` and
+    `add#2` are two of one name."""
     run_id = f"night{number:02}"
     run_dir = folder / run_id
     context = RunContext(
@@ -59,7 +60,7 @@ def night(folder: Path, number: int, ops: Mapping[str, Op], models: tuple[str, .
         broken = op.error if op.status == "unsplittable" else ""
         row = OpRow(
             op_id=op_id(name),
-            op_name=f"stablehlo.{name}",
+            op_name=f"stablehlo.{name.partition('#')[0]}",
             module=None if broken else "m.mlirbc",
             inputs=(tensor,),
             outputs=(tensor,),

@@ -69,6 +69,13 @@ def test_news_fail_a_night_and_old_failures_do_not(tmp_path: Path) -> None:
     assert json.loads((folder_of(tmp_path, bad.night) / "ended.json").read_text())["fails"] is True
 
 
+def test_fixed_ops_of_one_name_are_told_once(tmp_path: Path) -> None:
+    config, names = config_of(tmp_path), ("fft#1", "fft#2", "tanh")
+    for number, status in enumerate(("compile_failed", "success"), 1):
+        night = delivered(config, tmp_path, number, {name: Op(status, {"b": 1}) for name in names})
+    assert "**FIXED (3)**: `stablehlo.fft` (b: 2 ops), `stablehlo.tanh` (b)\n" in night.summary
+
+
 def test_an_op_that_fails_on_two_backends_is_one(tmp_path: Path) -> None:
     """The title, the verdict and the tables count by one rule, and say of how many results they speak."""
     backends = ("reference", "xla")
