@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from opscope.harness.record.errors import InputError
+from opscope.harness.record.origin import as_of_any_run
 from opscope.harness.record.records import RunRecord
 from opscope.harness.record.result_options import OPTIONS
 from opscope.harness.record.run_folders import runs_root
@@ -37,7 +38,7 @@ def _can_be_compared(earlier: RunRecord, record: RunRecord) -> bool:
     if earlier.outcome == "running" or earlier.started >= record.started or not {*earlier.models} & {*record.models}:
         return False
     options, others = record.origin.options, earlier.origin.options
-    same = all(options.get(name) == others.get(name) for name in OPTIONS)
+    same = all(as_of_any_run(options, name) == as_of_any_run(others, name) for name in OPTIONS)
     return same and (earlier.backend, earlier.arch) == (record.backend, record.arch)
 
 

@@ -327,6 +327,19 @@ def test_a_run_in_which_all_is_right_is_compared_with_the_one_before(page: summa
         assert last(green) == "opscope report run", "none to compare with"
     store.write_run(earlier, old)
     assert last(green) == "opscope diff .opscope/runs/before run"
+    runs = {"run": page.record, ".opscope/runs/before": old}
+    given = {
+        folder: {**record.origin.options, "run_dir": str(tmp_path / folder), "inputs": f"{tmp_path / folder}/m.npz"}
+        for folder, record in runs.items()
+    }
+    called, before = (
+        record.model_copy(update={"origin": record.origin.model_copy(update={"options": given[folder]})})
+        for folder, record in runs.items()
+    )
+    store.write_run(earlier, before)
+    assert last(green) == "opscope report run", "the other had arrays of its own"
+    assert last(dataclasses.replace(green, record=called)) == "opscope diff .opscope/runs/before run"
+    store.write_run(earlier, old)
     (tmp_path / "run" / store.SELECTION_FILE).write_text("{}")
     assert last(green) == "opscope report run", "of selected ops, by a program"
 
