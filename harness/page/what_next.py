@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from opscope.harness.page import failing_ops
 from opscope.harness.page.failing_ops import with_short_paths
-from opscope.harness.record.earlier_run import earlier_run, shares_beside
+from opscope.harness.record.earlier_run import earlier_run, shard, shares_beside
 from opscope.harness.record.errors import PYTEST, InputError, resuming
 from opscope.harness.record.run_folders import NIGHT_FILE, named, size_of_runs
 from opscope.harness.record.selection import kills, none_selected
@@ -75,16 +75,34 @@ def _nothing_selected(run: Run) -> str:
     return f"{PYTEST} --run-dir {_quoted(run)} --collect-only -q" if none_selected(run.tests) else ""
 
 
-def _last_share(run: Run) -> str:
-    """The last share of a sweep whose others lie beside it: they are joined."""
-    shares = shares_beside(Path(run.places["run"]), run.record) if "run" in run.places else []
-    if not shares or (shares[0].absolute().parent / JOINED).exists():
+def _share(run: Run) -> str:
+    """A share of a sweep: the next one that does not lie beside it is run; the last one's are joined."""
+    number, of = shard(run.record)
+    if of == 1 or "run" not in run.places:
         return ""
-    names = (
-        shlex.quote(with_short_paths(str(folder), run.folder)) for folder in (*shares, shares[0].with_name(JOINED))
+    shares = shares_beside(Path(run.places["run"]), run.record)
+    if missing := next((other for other in range(1, of + 1) if other not in shares), None):
+        return shlex.join(_of_share(_typed(run), f"{number}/{of}", f"{missing}/{of}"))
+    if ((first := shares[1].absolute()).parent / JOINED).exists():
+        return ""
+    folders = [shares[each] for each in range(1, of + 1)]
+    *names, into = (
+        shlex.quote(with_short_paths(str(folder), run.folder)) for folder in (*folders, first.with_name(JOINED))
     )
-    *names, into = names
     return f"opscope merge {' '.join(names)} --into {into}"
+
+
+def _of_share(words: Sequence[str], this: str, other: str) -> Iterator[str]:
+    """The words of a share's command line for another share, also of its folder if that has the number in its name."""
+    number, another = this.partition("/")[0], other.partition("/")[0]
+    for before, word in zip(("", *words), words, strict=False):
+        option, sign, value = word.rpartition("=")
+        if before == "--shard" or option == "--shard":
+            yield f"{option}{sign}{value.replace(this, other)}"
+        elif before == "--run-dir" or option == "--run-dir":
+            yield f"{option}{sign}{another.join(value.rsplit(number, 1))}"
+        else:
+            yield word
 
 
 def _selected(run: Run) -> str:
@@ -130,7 +148,7 @@ ENDINGS: Sequence[Callable[[Run], str]] = (
     _unprepared,
     _wrong_as_one,
     _nothing_selected,
-    _last_share,
+    _share,
     _selected,
     _right,
 )

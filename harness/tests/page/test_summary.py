@@ -375,25 +375,32 @@ def test_ops_that_were_selected_and_are_right_are_followed_by_all(page: summary.
     assert last(typed(again, "earlier")) == f"{whole} -n 2"
 
 
-def test_the_last_share_of_a_sweep_says_how_all_are_joined(page: summary.Run, tmp_path: Path) -> None:
-    def share(word: str) -> Any:
+def test_a_share_of_a_sweep_is_followed_by_the_next_and_the_last_by_all_joined(
+    page: summary.Run, tmp_path: Path
+) -> None:
+    def share(word: str, line: str = "run_op_by_op") -> Any:
         options = {**page.record.origin.options, "shard": word}
-        return page.record.model_copy(
-            update={"outcome": "complete", "origin": page.record.origin.model_copy(update={"options": options})}
-        )
+        changes = {"options": options, "command_line": tuple(line.split())}
+        origin = page.record.origin.model_copy(update=changes)
+        return page.record.model_copy(update={"outcome": "complete", "origin": origin})
 
     right = [test for test in page.tests if not test.fails_run]
+    line = "pytest --op-by-op --shard {0}/3 --run-dir share-{0}"
     last_one = dataclasses.replace(page, record=share("3/3"), tests=right, folder=tmp_path)
+    typed = dataclasses.replace(last_one, record=share("3/3", line.format(3)))
     for name, word in (("share-1", "1/3"), ("of another sweep", "2/4")):
         store.write_run(run_folder.write(tmp_path / name), share(word))
-    assert last(last_one) == "opscope report run", "one has not come"
+    assert last(typed) == line.format(2), "one has not come"
+    assert last(last_one) == "opscope report run", "by a program"
+    with_equals = dataclasses.replace(typed, record=share("3/3", "pytest --op-by-op --shard=3/3"))
+    assert last(with_equals) == "pytest --op-by-op --shard=2/3"
     unfinished = share("2/3").model_copy(update={"outcome": "out_of_budget"})
     store.write_run(second := run_folder.write(tmp_path / "share-2"), unfinished)
-    assert last(last_one) == "opscope report run", "one has not ended"
+    assert last(typed) == line.format(2), "one has not ended"
     store.write_run(second, share("2/3"))
-    assert last(last_one) == "opscope merge share-1 share-2 run --into joined"
+    assert last(typed) == last(last_one) == "opscope merge share-1 share-2 run --into joined"
     (tmp_path / "joined").mkdir()
-    assert last(last_one) == "opscope report run", "they are joined"
+    assert last(typed) == "opscope report run", "they are joined"
 
 
 def test_old_runs_that_hold_much_are_said(page: summary.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
