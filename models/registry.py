@@ -258,7 +258,7 @@ def names(folders: Iterable[Path | str] = ()) -> list[str]:
 
 
 def get(name: str, folders: Iterable[Path | str] = ()) -> Model:
-    """Returns the model of that name. Raises ValueError with the closest names if there is none."""
+    """Returns the model of that name. Raises ValueError with the closest names, or what lists all, if there is none."""
     known = names(folders)
     if name not in _models:
         raise ValueError(_unknown(name, known))
@@ -267,7 +267,7 @@ def get(name: str, folders: Iterable[Path | str] = ()) -> Model:
 
 def _unknown(word: str, known: Sequence[str]) -> str:
     """Returns the error text for a word that names no model."""
-    near = difflib.get_close_matches(word, known, n=3, cutoff=0.4) or list(known)
+    near = difflib.get_close_matches(word, known, n=3, cutoff=0.4) or ["opscope models, which lists them"]
     if "," in word:
         near = [f"--model once for each: {' '.join(f'--model {name}' for name in word.split(','))}"]
     expected = "the name of a model, a glob, `all` or the path of a model file"

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from opscope.harness.page import failing_ops
 from opscope.harness.page.failing_ops import with_short_paths
-from opscope.harness.record.earlier_run import earlier_run, shares_beside
-from opscope.harness.record.errors import PYTEST, resuming
-from opscope.harness.record.run_folders import size_of_runs
+from opscope.harness.record.earlier_run import earlier_run, shard, shares_beside
+from opscope.harness.record.errors import PYTEST, InputError, resuming
+from opscope.harness.record.run_folders import NIGHT_FILE, named, size_of_runs
 from opscope.harness.record.selection import kills, none_selected
+from opscope.harness.record.store import SELECTION_FILE, read_run
 
 if TYPE_CHECKING:
     from opscope.harness.page.summary import Run
+    from opscope.harness.record.records import RunRecord
 
 MOST_BYTES = 10**9
 """Bytes of all run folders above which the page names what removes old ones."""
 
 JOINED = "joined"
 """The folder beside its shares that a whole sweep goes into."""
+
+THIS_RUN_ALONE = ("-k", "-m", "--ops", "--run-dir")
+"""Flags, each with a word, that leave ops of the models out, or say where this run is."""
 
 
 def lines(run: Run) -> dict[str, str]:
@@ -69,24 +75,67 @@ def _nothing_selected(run: Run) -> str:
     return f"{PYTEST} --run-dir {_quoted(run)} --collect-only -q" if none_selected(run.tests) else ""
 
 
-def _last_share(run: Run) -> str:
-    """The last share of a sweep whose others lie beside it: they are joined."""
-    shares = shares_beside(Path(run.places["run"]), run.record) if "run" in run.places else []
-    if not shares or (shares[0].absolute().parent / JOINED).exists():
+def _share(run: Run) -> str:
+    """A share of a sweep: the next one that does not lie beside it is run; the last one's are joined."""
+    number, of = shard(run.record)
+    if of == 1 or "run" not in run.places:
         return ""
-    names = (
-        shlex.quote(with_short_paths(str(folder), run.folder)) for folder in (*shares, shares[0].with_name(JOINED))
+    shares = shares_beside(Path(run.places["run"]), run.record)
+    if missing := next((other for other in range(1, of + 1) if other not in shares), None):
+        return shlex.join(_of_share(_typed(run), f"{number}/{of}", f"{missing}/{of}"))
+    if ((first := shares[1].absolute()).parent / JOINED).exists():
+        return ""
+    folders = [shares[each] for each in range(1, of + 1)]
+    *names, into = (
+        shlex.quote(with_short_paths(str(folder), run.folder)) for folder in (*folders, first.with_name(JOINED))
     )
-    *names, into = names
     return f"opscope merge {' '.join(names)} --into {into}"
 
 
+def _of_share(words: Sequence[str], this: str, other: str) -> Iterator[str]:
+    """The words of a share's command line for another share, also of its folder if that has the number in its name."""
+    number, another = this.partition("/")[0], other.partition("/")[0]
+    for before, word in zip(("", *words), words, strict=False):
+        option, sign, value = word.rpartition("=")
+        if before == "--shard" or option == "--shard":
+            yield f"{option}{sign}{value.replace(this, other)}"
+        elif before == "--run-dir" or option == "--run-dir":
+            yield f"{option}{sign}{another.join(value.rsplit(number, 1))}"
+        else:
+            yield word
+
+
+def _selected(run: Run) -> str:
+    """Of ops that were chosen all are right: the models' other ops are run, by the same line or that of the run whose
+    ops ran again."""
+    if "run" not in run.places or not (Path(run.places["run"]) / SELECTION_FILE).is_file():
+        return ""
+    words = _typed(run)
+    if run.answers["run"]:
+        earlier, words = named(run.answers["run"], run.folder), ()
+        with contextlib.suppress(InputError):
+            words = () if earlier is None else _words(read_run(earlier))
+    if any(word.startswith("--resume") for word in words):
+        return ""
+    pairs = zip(("", *words), words, strict=False)
+    return shlex.join(word for before, word in pairs if before not in THIS_RUN_ALONE and not _is_of_this_run(word))
+
+
+def _is_of_this_run(word: str) -> bool:
+    """Whether a word of pytest's line means this run alone: `-k`, `-kmatmul`, `--ops=matmul`, the id of a test."""
+    short = word[:2] in THIS_RUN_ALONE and not word.startswith("--")
+    return short or "::" in word or word.partition("=")[0] in (*THIS_RUN_ALONE, "--lf", "--last-failed", "--deselect")
+
+
 def _right(run: Run) -> str:
-    """The run is compared with the one before, or its report is written."""
+    """The run is compared with the one before; without one, its report is written; where that is there, what keeps a
+    change from undoing it: a gate, or first the nights that it looks at."""
     if "run" not in run.places:
         return ""
     this = Path(run.places["run"])
     before = earlier_run(this, run.record, run.folder)
+    if before is None and "report" in run.places:
+        return "opscope gate" if ((run.folder or Path()) / NIGHT_FILE).is_file() else "opscope nightly --init"
     folders = [this] if before is None else [before, this]
     names = (shlex.quote(with_short_paths(str(folder), run.folder)) for folder in folders)
     return f"opscope {'report' if before is None else 'diff'} {' '.join(names)}"
@@ -99,7 +148,8 @@ ENDINGS: Sequence[Callable[[Run], str]] = (
     _unprepared,
     _wrong_as_one,
     _nothing_selected,
-    _last_share,
+    _share,
+    _selected,
     _right,
 )
 """The ways in which runs end: each gives the command after such a run, and nothing after another; the first counts."""
@@ -115,5 +165,9 @@ def _quoted(run: Run) -> str:
 
 def _typed(run: Run) -> Sequence[str]:
     """The words of the run's own command line; none of a run that a program began."""
-    words = run.record.origin.command_line
+    return _words(run.record)
+
+
+def _words(record: RunRecord) -> Sequence[str]:
+    words = record.origin.command_line
     return words if words[:1] == ("pytest",) else ()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
 
 from opscope.harness.record.errors import InputError
+from opscope.harness.record.origin import as_of_any_run
 from opscope.harness.record.records import RunRecord
 from opscope.harness.record.result_options import OPTIONS
 from opscope.harness.record.run_folders import runs_root
@@ -37,25 +38,25 @@ def _can_be_compared(earlier: RunRecord, record: RunRecord) -> bool:
     if earlier.outcome == "running" or earlier.started >= record.started or not {*earlier.models} & {*record.models}:
         return False
     options, others = record.origin.options, earlier.origin.options
-    same = all(options.get(name) == others.get(name) for name in OPTIONS)
+    same = all(as_of_any_run(options, name) == as_of_any_run(others, name) for name in OPTIONS)
     return same and (earlier.backend, earlier.arch) == (record.backend, record.arch)
 
 
-def shares_beside(run_dir: Path, record: RunRecord) -> Sequence[Path]:
-    """The folders of all shares of the sweep that a run is a share of, first to last, if all lie beside it and the
-    others are complete; of those that can be had twice, the last by name. Else none."""
-    of = _shard(record)[1]
-    found = {_shard(record)[0]: run_dir}
-    newest = sorted(run_dir.absolute().parent.glob(f"*/{RUN_FILE}"), reverse=True) if of > 1 else []
+def shares_beside(run_dir: Path, record: RunRecord) -> Mapping[int, Path]:
+    """The folders of the shares of the sweep that a run is a share of, by number, which lie beside it and are complete;
+    of those that can be had twice, the last by name."""
+    number, of = shard(record)
+    found = {number: run_dir}
+    newest = sorted(run_dir.absolute().parent.glob(f"*/{RUN_FILE}"), reverse=True)
     for folder in islice((path.parent for path in newest), LOOKED_AT):
         with contextlib.suppress(InputError):
             other = read_run(folder)
-            if _shard(other)[1] == of and other.models == record.models and other.outcome == "complete":
-                found.setdefault(_shard(other)[0], folder)
-    return [found[number] for number in sorted(found)] if of > 1 and len(found) == of else []
+            if shard(other)[1] == of and other.models == record.models and other.outcome == "complete":
+                found.setdefault(shard(other)[0], folder)
+    return found
 
 
-def _shard(record: RunRecord) -> tuple[int, int]:
+def shard(record: RunRecord) -> tuple[int, int]:
     """Which share of how many a run is; the only one without `--shard`."""
     number, _, of = str(record.origin.options.get("shard") or "1/1").partition("/")
     return int(number), int(of)

@@ -63,6 +63,13 @@ OF_ONE_RUN = PLACES | {
 their ops a run has, its rows say."""
 
 
+def as_of_any_run(options: Mapping[str, Any], name: str) -> Any:
+    """The value of an option of a run, as of the same call at another time: a file in the run's own folder, such as the
+    arrays given to `run_op_by_op`, is named within it."""
+    value, folder = options.get(name), f"{options.get(FOLDER)}/"
+    return value.removeprefix(folder) if isinstance(value, str) else value
+
+
 def origin(
     command_line: Iterable[str],
     options: Mapping[str, Any],

@@ -14,6 +14,8 @@ from opscope.base.results_folder import make_folder, results_folder
 
 RUN_FILE = "run.json"
 MANIFEST_FILE = "manifest.jsonl"
+NIGHT_FILE = Path("ci") / "nightly.yaml"
+"""What describes a folder's nights, unless another file is named."""
 _WEIGHED = 8
 """So many runs say how large all are."""
 _LOOKED_AT = 2000

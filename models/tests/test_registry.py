@@ -38,6 +38,8 @@ def test_listing_imports_no_framework_and_no_numpy() -> None:
 def test_unknown_name_offers_the_closest() -> None:
     with pytest.raises(ValueError, match=r"^--model: expected .*, got 'resnet5'; try resnet50"):
         registry.get("resnet5")
+    with pytest.raises(ValueError, match=r"got 'qqq'; try opscope models, which lists them$"):
+        registry.get("qqq")
 
 
 def test_several_names_in_one_word_are_told_how_to_be_given() -> None:

@@ -29,7 +29,7 @@ from opscope.base.labels import (
 )
 from opscope.harness.record.causes import LESS_EXACT, cause_of
 from opscope.harness.record.isolation import Artefact
-from opscope.harness.record.origin import CYCLE_MODEL, OF_ONE_RUN, conditions_of
+from opscope.harness.record.origin import CYCLE_MODEL, OF_ONE_RUN, as_of_any_run, conditions_of
 from opscope.reports.compare.changed_programs import ChangedProgram, changed_programs
 from opscope.reports.compare.commit_range import CommitRange, range_of
 from opscope.reports.compare.outcomes import Outcome, RunView
@@ -495,9 +495,10 @@ def changes(a: RunView, b: RunView) -> list[Change]:
         ("host", a.origin["host"], b.origin["host"]),
         ("python", a.origin["python"], b.origin["python"]),
     ]
+    options = (a.origin["options"], b.origin["options"])
     for kind, old, new in (
         ("versions", _versions(a), _versions(b)),
-        ("options", a.origin["options"], b.origin["options"]),
+        ("options", *({name: as_of_any_run(given, name) for name in given} for given in options)),
     ):
         pairs += [(f"{kind[:-1]} {name}", old.get(name), new.get(name)) for name in sorted({*old, *new} - OF_ONE_RUN)]
     pairs += [(f"{CONDITION}{name}", *values) for name, values in conditions_changed(a.origin, b.origin).items()]

@@ -14,6 +14,7 @@ from opscope.harness.record.causes import UNSPLITTABLE, cause_of, cause_of_test,
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import release_in
 from opscope.harness.record.option_types import without_folder
+from opscope.harness.record.origin import as_of_any_run
 from opscope.harness.record.records import (
     ManifestHeader,
     ModelFailure,
@@ -115,7 +116,10 @@ def series_text(backend: str, arch: str, options: dict[str, Any]) -> str:
     if not isinstance(options, dict):
         raise InputError("options of a run", "names and values", cut(str(options), 80), "publishing the run again")
     workflow = options.get("workflow")
-    unnamed = (*(options.get(name) for name in UNNAMED), workflow if workflow != OPTIONS["workflow"].default else None)
+    unnamed = (
+        *(as_of_any_run(options, name) for name in UNNAMED),
+        workflow if workflow != OPTIONS["workflow"].default else None,
+    )
     if options.get(AXIS) == VERSION and (release := release_in(backend)):
         backend = f"{backend.removesuffix(f'@{release}')}{ANY_RELEASE}"
     named = (

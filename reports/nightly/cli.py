@@ -73,9 +73,10 @@ def nightly(
     no data, or an op that is NEW, REASON-CHANGED or PCC-DROP) or a run is neither in the database nor kept, 2 for bad
     input, 130 if it was interrupted.
     """
+    from opscope.harness.record.run_folders import NIGHT_FILE
     from opscope.reports.database.owners import rules_here
     from opscope.reports.nightly import night_folder, running
-    from opscope.reports.nightly.config import CONFIG_FILE, read_config, with_backends, with_commit
+    from opscope.reports.nightly.config import read_config, with_backends, with_commit
     from opscope.reports.nightly.night import add_to_page_of_job, deliver
     from opscope.reports.nightly.progress import Display
     from opscope.reports.nightly.sweeps import sweeps
@@ -84,7 +85,7 @@ def nightly(
     if init:
         _init(root, config)
         return
-    settings = read_config(config or CONFIG_FILE)
+    settings = read_config(config or NIGHT_FILE)
     if backends is not None:
         settings = with_backends(settings, backends)
     settings = with_commit(settings, revision, branch)

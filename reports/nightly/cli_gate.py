@@ -153,9 +153,10 @@ def gate(
         given = {"comment": comment, "json": as_json, "backend": backend, "build": build}
         got = next(iter(options), next((name for name, value in given.items() if value), ""))
         raise InputError(f"--{got.replace('_', '-')}", "--old and --new", "neither", "opscope gate --old A --new B")
-    from opscope.reports.nightly.config import CONFIG_FILE, read_config, with_commit
+    from opscope.harness.record.run_folders import NIGHT_FILE
+    from opscope.reports.nightly.config import read_config, with_commit
 
-    settings = with_commit(read_config(config_file or CONFIG_FILE), revision, branch)
+    settings = with_commit(read_config(config_file or NIGHT_FILE), revision, branch)
     settings = replace(settings, models=models or settings.models)
     _with_a_night(settings, baseline, budget, database, summary_file)
 

@@ -20,9 +20,6 @@ from opscope.harness.settings.settings import BY_NAME, Setting
 from opscope.reports.nightly.fields import mapping, one_of, text, texts, whole_number
 from opscope.reports.nightly.notices import Notices, read_notices
 
-CONFIG_FILE = Path("ci") / "nightly.yaml"
-"""The default file."""
-
 PROBLEMS = {
     "no_data": ("fail", "no op was attempted on a combination of backend, board and format, or none at all"),
     "regression": (

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from opscope.base.yaml_text import YamlError, read_yaml
+from opscope.harness.record.run_folders import NIGHT_FILE
 from opscope.harness.record.store import refused, write_whole
-from opscope.reports.nightly.config import CONFIG_FILE
 
 TEMPLATES = Path(__file__).parent / "templates"
 
 FILES = {
-    CONFIG_FILE: "nightly.yaml",
+    NIGHT_FILE: "nightly.yaml",
     Path(".github") / "workflows" / "opscope-nightly.yml": "opscope-nightly.yml",
     Path(".gitlab-ci.opscope.yml"): "gitlab-ci.opscope.yml",
 }
@@ -41,7 +41,7 @@ def write(root: Path) -> list[str]:
             lines.append(f"kept      {place}, which is there already")
             continue
         text = (TEMPLATES / template).read_text(encoding="utf-8")
-        if place == CONFIG_FILE:
+        if place == NIGHT_FILE:
             text = text.replace("{models}", _flow(models_in(root) or [EXAMPLE_MODEL]))
             text = text.replace("{backends}", _flow(backends_in(root) or [EXAMPLE_BACKEND]))
         try:

@@ -122,6 +122,15 @@ def test_what_is_missing_of_a_night(shards: int, runs: list[dict[str, Any]], mis
     assert (row["missing"], row["status"]) == (missing, "partial" if missing else "complete")
 
 
+def test_arrays_that_a_call_keeps_in_its_run_folder_are_no_series_of_their_own() -> None:
+    texts = {
+        series_text("xla", "n150", {"inputs": f"{folder}/modules/net.npz", "run_dir": folder})
+        for folder in ("/a", "/b")
+    }
+    assert texts == {"xla n150 modules/net.npz"}
+    assert series_text("xla", "n150", {"inputs": "/a/x.npz", "run_dir": "/b"}) == "xla n150 /a/x.npz"
+
+
 def test_a_shard_of_another_series_is_there() -> None:
     all_runs = [run("a", shard=1), run("b", shard=2, backend="reference")]
     row = counting._series_row({**NIGHT, "shards": 2}, "xla n150", all_runs[:1], [model("a")], all_runs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import shlex
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -32,6 +33,8 @@ _IN_FILES = re.compile(r"(?:`|<code>|- |: |exec |bin/)(opscope [a-z][^`<\n]*)")
 """A command line in one of them."""
 _COMMAND = re.compile(r"\bopscope ((?:[a-z][a-z-]*\b ?)+)")
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+_PROSE = re.compile(r"[;,)`\n\\]|: |\. |  | (?:#|\||and|for|in|lists|of|or|says|to|where|which|writes) ")
+"""What ends a command line within a text."""
 
 
 class Hint(NamedTuple):
@@ -128,6 +131,28 @@ def test_hints_name_commands_and_options_that_there_are(pytestconfig: pytest.Con
             wrong += [f"{hint.place}: pytest has no {name}" for name in _OPTION.findall(line) if name not in of_pytest]
     assert not wrong, "\n".join(wrong)
     assert seen > 200
+
+
+def test_command_lines_are_taken_by_their_commands() -> None:
+    """Each is parsed as a shell gives it: an option that there is none of, a word that is no choice, are refused."""
+    taken, wrong = 0, []
+    for hint in hints():
+        for match in _COMMAND.finditer(hint.text):
+            line = _PROSE.split(hint.text[match.start() :])[0].replace("DATE", "2026-11-20")
+            path, command = called(match[1])
+            if command is None or isinstance(command, click.Group) or line.count('"') % 2 or line.count("'") % 2:
+                continue
+            try:
+                command.make_context(path, shlex.split(line)[len(path.split()) :])
+                taken += 1
+            except (click.MissingParameter, click.BadOptionUsage):
+                pass  # a text that names the command, or its option, alone
+            except (click.NoSuchOption, click.BadParameter) as error:
+                wrong.append(f"{hint.place}: {line}: {error.format_message()}")
+            except click.UsageError:
+                pass  # prose follows
+    assert not wrong, "\n".join(wrong)
+    assert taken > 200
 
 
 def test_command_lines_of_files_that_are_shown_are_among_them() -> None:

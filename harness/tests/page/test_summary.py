@@ -16,6 +16,7 @@ from opscope.harness.record import store
 from opscope.harness.record.causes import cause_of_test, short
 from opscope.harness.record.origin import ANSWERS, Origin
 from opscope.harness.record.records import ImportCheck, ModelFailure, OpTest
+from opscope.harness.record.run_folders import NIGHT_FILE
 from opscope.harness.record.selection import DESELECTED
 from opscope.harness.record.stages import ImportStatus, ModelStatus, Stage, Status
 from opscope.harness.run import finish_run
@@ -326,29 +327,80 @@ def test_a_run_in_which_all_is_right_is_compared_with_the_one_before(page: summa
         assert last(green) == "opscope report run", "none to compare with"
     store.write_run(earlier, old)
     assert last(green) == "opscope diff .opscope/runs/before run"
+    runs = {"run": page.record, ".opscope/runs/before": old}
+    given = {
+        folder: {**record.origin.options, "run_dir": str(tmp_path / folder), "inputs": f"{tmp_path / folder}/m.npz"}
+        for folder, record in runs.items()
+    }
+    called, before = (
+        record.model_copy(update={"origin": record.origin.model_copy(update={"options": given[folder]})})
+        for folder, record in runs.items()
+    )
+    store.write_run(earlier, before)
+    assert last(green) == "opscope report run", "the other had arrays of its own"
+    assert last(dataclasses.replace(green, record=called)) == "opscope diff .opscope/runs/before run"
+    store.write_run(earlier, old)
     (tmp_path / "run" / store.SELECTION_FILE).write_text("{}")
-    assert last(green) == "opscope report run", "of selected ops"
+    assert last(green) == "opscope report run", "of selected ops, by a program"
 
 
-def test_the_last_share_of_a_sweep_says_how_all_are_joined(page: summary.Run, tmp_path: Path) -> None:
-    def share(word: str) -> Any:
-        options = {**page.record.origin.options, "shard": word}
-        return page.record.model_copy(
-            update={"outcome": "complete", "origin": page.record.origin.model_copy(update={"options": options})}
-        )
+def test_a_first_run_that_is_right_and_has_its_page_is_followed_by_what_keeps_it_right(
+    page: summary.Run, tmp_path: Path
+) -> None:
+    right = [test for test in page.tests if not test.fails_run]
+    places = {**page.places, "report": str(tmp_path / "run" / "report.html")}
+    green = dataclasses.replace(page, tests=right, folder=tmp_path, places=places)
+    assert last(green) == "opscope nightly --init"
+    (night := tmp_path / NIGHT_FILE).parent.mkdir()
+    night.touch()
+    assert last(green) == "opscope gate"
+
+
+def test_ops_that_were_selected_and_are_right_are_followed_by_all(page: summary.Run, tmp_path: Path) -> None:
+    def typed(line: str, again: str = "") -> summary.Run:
+        options = {**page.record.origin.options, **({ANSWERS: {"run": again, "ops": []}} if again else {})}
+        origin = page.record.origin.model_copy(update={"command_line": tuple(shlex.split(line)), "options": options})
+        return dataclasses.replace(page, record=page.record.model_copy(update={"origin": origin}), tests=right)
 
     right = [test for test in page.tests if not test.fails_run]
+    page = dataclasses.replace(page, folder=tmp_path)
+    (tmp_path / "run" / store.SELECTION_FILE).write_text("{}")
+    whole = "pytest --model 'a b.py' --op-by-op"
+    for flags in ("-k 'dot and add'", "-kdot", "--ops=dot", "--ops dot --run-dir run", "--lf", "x.py::dot[1]"):
+        assert last(typed(f"{whole} {flags}")) == whole, flags
+    assert last(typed("pytest --op-by-op --resume run -k dot")) == "opscope report run"
+    again = "pytest --op-by-op --op 1a --run-dir earlier"
+    assert last(typed(again, "earlier")) == "opscope report run", "no such run"
+    store.write_run(run_folder.write(tmp_path / ".opscope" / "runs" / "earlier"), typed(f"{whole} -n 2").record)
+    assert last(typed(again, "earlier")) == f"{whole} -n 2"
+
+
+def test_a_share_of_a_sweep_is_followed_by_the_next_and_the_last_by_all_joined(
+    page: summary.Run, tmp_path: Path
+) -> None:
+    def share(word: str, line: str = "run_op_by_op") -> Any:
+        options = {**page.record.origin.options, "shard": word}
+        changes = {"options": options, "command_line": tuple(line.split())}
+        origin = page.record.origin.model_copy(update=changes)
+        return page.record.model_copy(update={"outcome": "complete", "origin": origin})
+
+    right = [test for test in page.tests if not test.fails_run]
+    line = "pytest --op-by-op --shard {0}/3 --run-dir share-{0}"
     last_one = dataclasses.replace(page, record=share("3/3"), tests=right, folder=tmp_path)
+    typed = dataclasses.replace(last_one, record=share("3/3", line.format(3)))
     for name, word in (("share-1", "1/3"), ("of another sweep", "2/4")):
         store.write_run(run_folder.write(tmp_path / name), share(word))
-    assert last(last_one) == "opscope report run", "one has not come"
+    assert last(typed) == line.format(2), "one has not come"
+    assert last(last_one) == "opscope report run", "by a program"
+    with_equals = dataclasses.replace(typed, record=share("3/3", "pytest --op-by-op --shard=3/3"))
+    assert last(with_equals) == "pytest --op-by-op --shard=2/3"
     unfinished = share("2/3").model_copy(update={"outcome": "out_of_budget"})
     store.write_run(second := run_folder.write(tmp_path / "share-2"), unfinished)
-    assert last(last_one) == "opscope report run", "one has not ended"
+    assert last(typed) == line.format(2), "one has not ended"
     store.write_run(second, share("2/3"))
-    assert last(last_one) == "opscope merge share-1 share-2 run --into joined"
+    assert last(typed) == last(last_one) == "opscope merge share-1 share-2 run --into joined"
     (tmp_path / "joined").mkdir()
-    assert last(last_one) == "opscope report run", "they are joined"
+    assert last(typed) == "opscope report run", "they are joined"
 
 
 def test_old_runs_that_hold_much_are_said(page: summary.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,10 +12,11 @@ from click.testing import CliRunner
 from opscope.base.yaml_text import read_yaml
 from opscope.harness.cli.main import FILES, root
 from opscope.harness.record.errors import InputError
+from opscope.harness.record.run_folders import NIGHT_FILE
 from opscope.harness.record.store import read_run
 from opscope.reports.nightly import first_files
 from opscope.reports.nightly.cli import nightly
-from opscope.reports.nightly.config import CONFIG_FILE, KEYS, POLICY, read_config
+from opscope.reports.nightly.config import KEYS, POLICY, read_config
 
 STAGES = "stages: [{name: lower, command: [cc, '{input}', '{output}']}]\n"
 CLASS = 'from opscope import Backend\n\nclass Mine(Backend):\n    name = "mine"\n'
@@ -51,7 +52,7 @@ def test_what_is_in_the_repository_is_what_a_night_runs(repository: Path) -> Non
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     init()
-    config = read_config(repository / CONFIG_FILE)
+    config = read_config(repository / NIGHT_FILE)
     assert config.models == ("models/two words.mlir", "net.mlir")
     assert config.backends == ("compilers/cc.yaml", "compilers/mine.py")
     assert (config.name, config.policy) == ("nightly", POLICY)
@@ -66,11 +67,11 @@ def test_an_empty_repository_gets_an_example_and_files_that_are_there_stay(repos
         "kept      .gitlab-ci.opscope.yml, which is there already",
     ]
     assert (repository / ".gitlab-ci.opscope.yml").read_text() == "mine: true\n"
-    config = read_config(repository / CONFIG_FILE)
+    config = read_config(repository / NIGHT_FILE)
     assert (config.models, config.backends) == ((first_files.EXAMPLE_MODEL,), (first_files.EXAMPLE_BACKEND,))
-    (repository / CONFIG_FILE).write_text("models: [resnet50]\n")
+    (repository / NIGHT_FILE).write_text("models: [resnet50]\n")
     assert init().count("kept ") == 3
-    assert read_config(repository / CONFIG_FILE).models == ("resnet50",)
+    assert read_config(repository / NIGHT_FILE).models == ("resnet50",)
 
 
 def test_the_files_of_ci_start_the_night_and_the_gate_and_keep_a_red_night(repository: Path) -> None:
@@ -90,10 +91,10 @@ def test_the_files_of_ci_start_the_night_and_the_gate_and_keep_a_red_night(repos
 
 def test_the_configuration_has_every_key_and_its_examples_are_right(repository: Path) -> None:
     init()
-    text = (repository / CONFIG_FILE).read_text()
-    assert set(read_yaml(repository / CONFIG_FILE)["policy"]) == set(POLICY)
-    (repository / CONFIG_FILE).write_text(re.sub(r"^# (?=(  )?\w+:)", "", text, flags=re.MULTILINE))
-    config = read_config(repository / CONFIG_FILE)
+    text = (repository / NIGHT_FILE).read_text()
+    assert set(read_yaml(repository / NIGHT_FILE)["policy"]) == set(POLICY)
+    (repository / NIGHT_FILE).write_text(re.sub(r"^# (?=(  )?\w+:)", "", text, flags=re.MULTILINE))
+    config = read_config(repository / NIGHT_FILE)
     assert set(config.content) == set(KEYS)
     assert config.notices is not None
     assert config.notices.email is not None
