@@ -148,22 +148,35 @@ class Lowering:
             self.rest.update(op.results)
 
     def finish(self, results: list[SSAValue]) -> None:
-        """Adds the outputs; results that the host already has, or computes after the device has run, stay there."""
+        """Adds the outputs; results that the host already has, or computes after the device has run, stay there.
+
+        Sources that no op reads are removed.
+        """
         if self.rest:
             for value in rest_needs(results, self.rest):
-                made = self.values.get(value)
-                if isinstance(made, DeviceValue):
+                made = self._made(value)
+                if made is not None:
                     self.rest_inputs[value] = f"rest{len(self.rest_inputs)}"
                     self.builder.output(self.rest_inputs[value], made.operand, made.layout.sizes)
         for i, value in enumerate(results):
-            result = self.values.get(value)
-            if isinstance(result, DeviceValue):
+            result = self._made(value)
+            if result is not None:
                 self.builder.output(f"output{i}", result.operand, result.layout.sizes)
                 self.results.append((i, f"output{i}", dims_of(value)))
             elif value in self.rest:
                 self.rest_results.append(i)
             else:
                 self.host_results[i] = value
+        read = {edge.producer for edge in self.builder.edges}
+        for name in [name for name in self.contents if name not in read]:
+            del self.contents[name], self.builder.nodes[name]
+
+    def _made(self, value: SSAValue) -> DeviceValue | None:
+        """Returns what an op of the device makes; None for a value that is at most moved on the way to an op."""
+        made = self.values.get(value)
+        if isinstance(made, DeviceValue) and self.builder.nodes[made.operand.producer].op is not None:
+            return made
+        return None
 
     def _on_host(self, op: Operation, name: str, hosts: list[HostValue], dims: Dims) -> HostValue:
         if name == "broadcast":
