@@ -378,6 +378,7 @@ class Rows(pybuda.PyBudaModule):
 NEAR_ONE = (1 + np.random.default_rng(3).random((1, 1, 64, 1)) / 128 + np.zeros(64)).astype(np.float32)
 
 
+@pytest.mark.filterwarnings("ignore::opscope.simulator.host.devices.tt_device.SimulatedSilicon")
 @pytest.mark.parametrize("by_module", [False, True], ids=["pybuda_compile", "verify_module"])
 def test_a_golden_ignores_formats_unless_told_otherwise(by_module: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     def compare(
