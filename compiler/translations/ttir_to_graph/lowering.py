@@ -121,7 +121,7 @@ class Lowering:
         """Lowers one op. Raises StageFailure."""
         name = op.name.removeprefix("ttir.")
         self.state.epoch_type = epoch_type(op)
-        self.state.user_name, self.state.named = op_name(op), 0
+        self.state.user_name = op_name(op)
         if any(operand in self.rest for operand in op.operands):
             self.rest.update(op.results)
             return
@@ -148,10 +148,7 @@ class Lowering:
             self.rest.update(op.results)
 
     def finish(self, results: list[SSAValue]) -> None:
-        """Adds the outputs; results that the host already has, or computes after the device has run, stay there.
-
-        Sources that no op reads are removed.
-        """
+        """Adds the outputs; results that the host already has, or computes after the device has run, stay there."""
         if self.rest:
             for value in rest_needs(results, self.rest):
                 made = self._made(value)
@@ -167,16 +164,17 @@ class Lowering:
                 self.rest_results.append(i)
             else:
                 self.host_results[i] = value
-        read = {edge.producer for edge in self.builder.edges}
-        for name in [name for name in self.contents if name not in read]:
-            del self.contents[name], self.builder.nodes[name]
 
     def _made(self, value: SSAValue) -> DeviceValue | None:
-        """Returns what an op of the device makes; None for a value that is at most moved on the way to an op."""
+        """Returns a value that the device has, of an op: one that no op has changed is moved by one."""
         made = self.values.get(value)
-        if isinstance(made, DeviceValue) and self.builder.nodes[made.operand.producer].op is not None:
-            return made
-        return None
+        if not isinstance(made, DeviceValue):
+            return None
+        if self.builder.nodes[made.operand.producer].op is None:
+            self.state.user_name = op_name(value.owner) if isinstance(value.owner, Operation) else ""
+            made = DeviceValue(self.state.node("nop", [made.operand], made.layout.sizes), made.layout)
+            self.values[value] = made
+        return made
 
     def _on_host(self, op: Operation, name: str, hosts: list[HostValue], dims: Dims) -> HostValue:
         if name == "broadcast":
