@@ -97,6 +97,11 @@ def test_every_result_of_an_op_on_the_host_is_the_hosts() -> None:
     assert kinds(graph) == ["tanh", "add"]
 
 
+def test_a_result_that_no_op_changes_is_moved_by_one() -> None:
+    graph = graph_of(lambda x, y: (x.sum(0), jnp.tanh(y)), (1, 64), (1, 64))
+    assert kinds(graph) == ["tanh", "nop"]
+
+
 def test_division_and_roots_are_what_the_device_has() -> None:
     graph = graph_of(lambda x, y: jax.lax.rsqrt(x) / y, (32, 32), (32, 32))
     assert kinds(graph) == ["sqrt", "reciprocal", "reciprocal", "multiply"]

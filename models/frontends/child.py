@@ -26,6 +26,7 @@ from typing import Any
 
 from opscope.base import reading
 from opscope.base.children.inside import Parent
+from opscope.base.first_line import first_line
 from opscope.base.slots import take_one
 from opscope.base.xla import xla_releases
 from opscope.models import frontends, registry
@@ -95,10 +96,8 @@ def source_of(values: dict[str, Any]) -> Source:
 
 def in_one_line(error: BaseException, path: str) -> str:
     """The error's type and first line, and the last line of the model's own file that it passed: `(net.py:12)`."""
-    text = str(error).strip()
-    first = text.splitlines()[0] if text else ""
     own = _own_frames(error, path)
-    line = f"{type(error).__name__}: {first}"[:300]
+    line = f"{type(error).__name__}: {first_line(error)}"[:300]
     return f"{line} ({Path(path).name}:{own[-1].lineno})" if own else line
 
 

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from opscope.base.first_line import first_line
 from opscope.models.arguments import ArgSpec
 from opscope.models.frontends.base import ExportResult, Frontend, NoOwnResults, Source
 
@@ -112,8 +113,7 @@ def write(
     except NoOwnResults as error:
         why = str(error)
     except Exception as error:  # noqa: BLE001 - whatever a model or its framework raises
-        lines = str(error).strip().splitlines()
-        why = f"the framework did not run it: {type(error).__name__}: {lines[0] if lines else ''}"[:300]
+        why = f"the framework did not run it: {type(error).__name__}: {first_line(error)}"[:300]
     document = {"by": by, "seed": seed, "not_run": why, "seconds": time.monotonic() - begun, "dtypes": dtypes}
     (folder / FILE).write_text(json.dumps(document) + "\n", encoding="utf-8")
 

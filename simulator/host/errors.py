@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from opscope.base.first_line import first_line
+
 
 class PyBudaError(RuntimeError):
     """Bad input, or a call that does not fit what was called before."""
@@ -46,8 +48,7 @@ def in_one_line(where: str) -> Iterator[None]:
     except PyBudaError:
         raise
     except Exception as error:  # a user's code, or a framework's
-        line = (str(error).strip().splitlines() or [""])[0]
-        raise PyBudaError(f"{where}: {type(error).__name__}: {line}"[:300]) from error
+        raise PyBudaError(f"{where}: {type(error).__name__}: {first_line(error)}"[:300]) from error
 
 
 class ImageError(ValueError):

@@ -121,7 +121,7 @@ class Lowering:
         """Lowers one op. Raises StageFailure."""
         name = op.name.removeprefix("ttir.")
         self.state.epoch_type = epoch_type(op)
-        self.state.user_name, self.state.named = op_name(op), 0
+        self.state.user_name = op_name(op)
         if any(operand in self.rest for operand in op.operands):
             self.rest.update(op.results)
             return
@@ -151,19 +151,30 @@ class Lowering:
         """Adds the outputs; results that the host already has, or computes after the device has run, stay there."""
         if self.rest:
             for value in rest_needs(results, self.rest):
-                made = self.values.get(value)
-                if isinstance(made, DeviceValue):
+                made = self._made(value)
+                if made is not None:
                     self.rest_inputs[value] = f"rest{len(self.rest_inputs)}"
                     self.builder.output(self.rest_inputs[value], made.operand, made.layout.sizes)
         for i, value in enumerate(results):
-            result = self.values.get(value)
-            if isinstance(result, DeviceValue):
+            result = self._made(value)
+            if result is not None:
                 self.builder.output(f"output{i}", result.operand, result.layout.sizes)
                 self.results.append((i, f"output{i}", dims_of(value)))
             elif value in self.rest:
                 self.rest_results.append(i)
             else:
                 self.host_results[i] = value
+
+    def _made(self, value: SSAValue) -> DeviceValue | None:
+        """Returns a value that the device has, of an op: one that no op has changed is moved by one."""
+        made = self.values.get(value)
+        if not isinstance(made, DeviceValue):
+            return None
+        if self.builder.nodes[made.operand.producer].op is None:
+            self.state.user_name = op_name(value.owner) if isinstance(value.owner, Operation) else ""
+            made = DeviceValue(self.state.node("nop", [made.operand], made.layout.sizes), made.layout)
+            self.values[value] = made
+        return made
 
     def _on_host(self, op: Operation, name: str, hosts: list[HostValue], dims: Dims) -> HostValue:
         if name == "broadcast":

@@ -29,8 +29,8 @@ class State:
     """Name, dims and elements of a value of the host -> the source that has it."""
     user_name: str = ""
     """The name that the program gives to the op that is being lowered."""
-    named: int = 0
-    """How many nodes have that name."""
+    named: dict[str, int] = field(default_factory=dict)
+    """Such a name -> how many nodes have it."""
     reserved: frozenset[str] = frozenset()
     """Names that the program gives to ops and inputs."""
     _count: dict[str, int] = field(default_factory=dict)
@@ -55,12 +55,12 @@ class State:
     def named_node(self, kind: str) -> str:
         """Returns a new name for an op's node.
 
-        An op that the program names gives its name to its first node, and to the others as TT-Buda does:
-        `NAME.dc.KIND.NUMBER`.
+        An op that the program names gives its name to its first node, and to all others that it is decomposed into as
+        TT-Buda does: `NAME.dc.KIND.NUMBER`.
         """
         if self.user_name:
-            self.named += 1
-            name = self.user_name if self.named == 1 else f"{self.user_name}.dc.{kind}.{self.named - 1}"
+            number = self.named[self.user_name] = self.named.get(self.user_name, -1) + 1
+            name = f"{self.user_name}.dc.{kind}.{number}" if number else self.user_name
             if name not in self.builder.nodes:
                 return name
         return self.fresh(kind)

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 from onnx import ModelProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
+from opscope.base.first_line import first_line
 from opscope.models.arguments import ArgSpec
 from opscope.models.frontends import open_shapes
 from opscope.models.frontends.base import Refused
@@ -24,10 +25,7 @@ def read(path: Path) -> ModelProto:
         model = onnx.load(path)
         onnx.checker.check_model(model if model.ByteSize() < 1 << 30 else str(path))
     except Exception as error:  # noqa: BLE001 - protobuf, checker and file system each have errors of their own
-        lines = str(error).strip().splitlines()
-        raise Refused(
-            str(path), "an ONNX model", f"{type(error).__name__}: {lines[0] if lines else ''}"[:200]
-        ) from None
+        raise Refused(str(path), "an ONNX model", f"{type(error).__name__}: {first_line(error)}"[:200]) from None
     if not model.graph.node:
         raise Refused(str(path), "an ONNX model with nodes", "an empty graph")
     return model

@@ -8,6 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from opscope.base.first_line import first_line
 from opscope.models.arguments import ArgSpec
 from opscope.models.frontends import open_shapes
 from opscope.models.frontends.base import Refused
@@ -28,8 +29,7 @@ def load(path: Path, signature: str, shapes: Mapping[str, Sequence[int]], sizes:
     try:
         loaded: Any = tf.saved_model.load(str(path))
     except Exception as error:  # noqa: BLE001 - protobuf, registry and file system each have errors of their own
-        lines = str(error).strip().splitlines()
-        raise Refused(str(path), "a SavedModel", f"{type(error).__name__}: {lines[0] if lines else ''}"[:200]) from None
+        raise Refused(str(path), "a SavedModel", f"{type(error).__name__}: {first_line(error)}"[:200]) from None
     known = dict(loaded.signatures)
     wanted = signature or (DEFAULT if DEFAULT in known or len(known) != 1 else next(iter(known)))
     if wanted not in known:

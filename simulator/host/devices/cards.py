@@ -29,6 +29,8 @@ class DetectedDevice:
     chip_id: int
     arch: BackendDevice
     board: str
+    at: tuple[int, ...] = ()
+    """Where a cluster descriptor says it is: x, y, rack and shelf."""
 
 
 def detect_available_devices() -> list[BackendDevice]:
@@ -36,17 +38,67 @@ def detect_available_devices() -> list[BackendDevice]:
     return [card.arch for card in detected_devices()]
 
 
-def detected_devices() -> list[DetectedDevice]:
-    """Returns the chips of the cluster descriptor (`backend_cluster_descriptor_path`), else the configured board."""
+def detected_devices(arch: BackendDevice | None = None) -> list[DetectedDevice]:
+    """Returns the chips of the cluster descriptor (`backend_cluster_descriptor_path`), else the configured board.
+
+    `arch`: of the chips of a descriptor that says none. Raises PyBudaError.
+    """
     path = option("backend_cluster_descriptor_path")
+    board = described_card()[0]
     if path is not None:
-        return read_cluster(Path(path))
-    board = described_card()[0] or CONFIGURED_BOARD
+        return read_cluster(Path(path), _named(load_board(board).arch) if board else arch)
+    board = board or CONFIGURED_BOARD
     return [DetectedDevice(0, _named(load_board(board).arch), board)]
 
 
-def read_cluster(path: Path) -> list[DetectedDevice]:
-    """Reads a cluster descriptor of tt-umd: `chips` or `arch` by id. Raises PyBudaError."""
+def read_cluster(path: Path, arch: BackendDevice | None = None) -> list[DetectedDevice]:
+    """Reads a cluster descriptor of tt-umd: `chips` or `arch` by id; `arch`: of chips that it says none of.
+
+    Raises PyBudaError.
+    """
+    where, document = _descriptor(path)
+    boards = document.get("boardtype") or {}
+    named = document.get("arch") or {}
+    chips = document.get("chips") or named
+    if not isinstance(chips, dict) or not chips or not isinstance(named, dict) or not isinstance(boards, dict):
+        raise PyBudaError(f"{where}: expected chips by id and their arch, got neither")
+    arches = named or dict.fromkeys(chips, arch and arch.arch)
+    cards = []
+    for chip in sorted(chips):
+        if not isinstance(chip, int) or arches.get(chip) is None:
+            raise PyBudaError(f"{where}: expected an arch of each chip, got none of {chip!r}; try TTDevice(arch=...)")
+        of_chip = _named(str(arches[chip]))
+        board = str(boards.get(chip, "")) or DEFAULT_BOARD[of_chip.arch]
+        try:
+            load_board(board)
+        except ValueError:
+            board = DEFAULT_BOARD[of_chip.arch]
+        at = chips[chip] if isinstance(chips[chip], list) else ()
+        cards.append(DetectedDevice(chip, of_chip, board, tuple(at)))
+    return cards
+
+
+def read_links(path: Path) -> dict[int, dict[int, tuple[int, int]]]:
+    """Returns a cluster descriptor's Ethernet links, from both ends: chip -> channel -> chip and channel there.
+
+    Raises PyBudaError.
+    """
+    where, document = _descriptor(path)
+    links: dict[int, dict[int, tuple[int, int]]] = {}
+    for ends in document.get("ethernet_connections") or ():
+        try:
+            one, other = ((int(end["chip"]), int(end["chan"])) for end in ends)
+        except (TypeError, ValueError, KeyError):
+            raise PyBudaError(
+                f"{where}: ethernet_connections: expected pairs of {{chip: N, chan: N}}, got {ends!r}"[:300]
+            ) from None
+        for here, there in ((one, other), (other, one)):
+            links.setdefault(here[0], {})[here[1]] = there
+    return links
+
+
+def _descriptor(path: Path) -> tuple[str, dict[str, Any]]:
+    """Returns how errors name a cluster descriptor, and what it says. Raises PyBudaError."""
     where = f"backend_cluster_descriptor_path: {path}"
     try:
         document: Any = read_yaml(path)
@@ -56,22 +108,7 @@ def read_cluster(path: Path) -> list[DetectedDevice]:
         raise PyBudaError(f"{where}: expected YAML, got: {' '.join(str(error).split())}"[:300]) from None
     if not isinstance(document, dict):
         raise PyBudaError(f"{where}: expected a mapping with arch and chips, got {type(document).__name__}")
-    arches, boards = document.get("arch") or {}, document.get("boardtype") or {}
-    chips = document.get("chips") or arches
-    if not isinstance(chips, dict) or not chips or not isinstance(arches, dict) or not isinstance(boards, dict):
-        raise PyBudaError(f"{where}: expected chips by id and their arch, got neither")
-    cards = []
-    for chip in sorted(chips):
-        if not isinstance(chip, int) or chip not in arches:
-            raise PyBudaError(f"{where}: expected an arch of each chip, got none of {chip!r}")
-        arch = _named(str(arches[chip]))
-        board = str(boards.get(chip, "")) or DEFAULT_BOARD[arch.arch]
-        try:
-            load_board(board)
-        except ValueError:
-            board = DEFAULT_BOARD[arch.arch]
-        cards.append(DetectedDevice(chip, arch, board))
-    return cards
+    return where, document
 
 
 def _named(arch: str) -> BackendDevice:
@@ -113,12 +150,14 @@ def cards(name: str, num_chips: Any, chip_ids: Any, arch: BackendDevice | None) 
     described = option("backend_cluster_descriptor_path") is not None
     if arch is not None and not described:
         return arch, ids if ids is not None else list(range(num_chips or 1)), arch.arch
-    there: list[DetectedDevice] = detected_devices()
-    by_id = {card.chip_id: card for card in there}
+    there: list[DetectedDevice] = detected_devices(arch)
+    by_id: dict[Any, DetectedDevice] = {card.chip_id: card for card in there}
     if ids is not None:
+        by_id |= {card.at: card for card in there if card.at}
         absent = [chip for chip in ids if chip not in by_id]
         if absent:
-            raise PyBudaError(f"{name}: chip_ids: expected some of {', '.join(map(str, by_id))}, got {absent[0]!r}")
+            known = ", ".join(str(card.chip_id) for card in there)
+            raise PyBudaError(f"{name}: chip_ids: expected some of {known}, got {absent[0]!r}")
         chosen = [by_id[chip] for chip in ids]
     else:
         chosen = there if arch is None else [card for card in there if card.arch is arch]

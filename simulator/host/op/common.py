@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from opscope.base.first_line import first_line
 from opscope.simulator.host.errors import PyBudaError
 from opscope.simulator.host.parameter import Parameter
 from opscope.simulator.host.tensor import Tensor, array_of, is_tensor
@@ -52,7 +53,7 @@ def op(function: F) -> F:
         except PyBudaError as error:
             raise PyBudaError(f"{name}: {error}") from None
         except (TypeError, ValueError, IndexError, ZeroDivisionError) as error:
-            line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            line = first_line(error) or type(error).__name__
             raise PyBudaError(f"{name}: expected operands that fit {kind}, got: {line[:200]}") from error
         if trace is not None:
             trace.made(name, result)

@@ -82,7 +82,8 @@ class VerifyConfig:
     `pcc` is the smallest correlation of each result with XLA's. Without it nothing is compared, but with `verify_all`
     and by `verify_module`, which take 0.99. Where `rtol` or `atol` (by type), `relative_atol` (of the largest value) or
     `golden_compare_callback` is set, a result within them passes too. What only the formats of a Golden device lose
-    passes with a warning, unless `golden_ignore_df_precision` is False. The arguments of `UNUSED` have no effect.
+    passes with a warning, and without a `pcc` what those of another card lose within a tenth of the largest value,
+    unless `golden_ignore_df_precision` is False. The arguments of `UNUSED` have no effect.
     """
 
     graph_name: str = "graph"

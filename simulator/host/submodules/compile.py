@@ -19,7 +19,7 @@ from opscope.simulator.host.settings.compiler_config import CompilerConfig
 from opscope.simulator.host.settings.options import compile_depth, global_compiler_config, using
 from opscope.simulator.host.settings.verify_config import VerifyConfig
 from opscope.simulator.host.submodules.full_precision import verified
-from opscope.simulator.host.tensor import Tensor, array_of, is_torch
+from opscope.simulator.host.tensor import Tensor, array_of, is_torch, to_torch
 from opscope.simulator.host.training.cpu_evaluation import CpuEvaluation
 from opscope.simulator.host.training.part import part_of, sample_of
 from opscope.simulator.host.training.steps import BACKWARD, FORWARD, OPTIMIZER
@@ -42,7 +42,7 @@ def pybuda_compile(
     `compiler_cfg` counts in place of the global options. With its `enable_training` the passes of training are
     compiled, the optimizer's if the device has one. With a `verify_cfg`, and inputs that have elements, what the card
     computes is compared with the CPU, as are gradients in training: of `losses`, or of seeded ones; not of PyTorch's
-    tensors that require none. What a Golden device's formats lose is compared in Float32 (`verified`). The netlist is
+    tensors that require none. What only formats lose is compared in Float32 (`verified`). The netlist is
     `<graph_name>_netlist.yaml` in `backend_output_dir`. Raises PyBudaError.
     """
     if not isinstance(dev, TTDevice):
@@ -62,7 +62,7 @@ def pybuda_compile(
         compiled = compile_now()
         outputs = compiled.outputs()
         if config.enabled and compiled.has_values and compile_depth() >= CompileDepth.BACKEND_GOLDEN_VERIFY:
-            verify_first = partial(compiled.verify, outputs, losses, config)
+            verify_first = partial(compiled.verify, outputs, losses)
             verified([dev], config, verify_first, lambda: compile_now().verify(outputs, losses, config))
         return compile_results(graph_name, outputs, compiled.programs[0])
 
@@ -91,8 +91,11 @@ class _Compiled:
         if not self.has_values:
             return [Tensor(shape) for _, shape, _ in self.programs[-1 if self._part is None else 0].outputs]
         if self._part is None:
-            return [Tensor(value) for value in self._device.reference(self._inputs, 1)]
-        return [Tensor(value) for value in CpuEvaluation(self._device, self._inputs, self._loss_targets).forward({})]
+            values = self._device.reference(self._inputs, 1)
+        else:
+            values = CpuEvaluation(self._device, self._inputs, self._loss_targets).forward({})
+        as_torch = any(is_torch(value) for value in self._inputs)
+        return [Tensor(to_torch(value) if as_torch else value) for value in values]
 
     @property
     def _loss_targets(self) -> list[Any]:

@@ -199,7 +199,7 @@ def _infer(devices: Sequence[Device], rows: Sequence[Sequence[Any]], config: Ver
         verified(
             devices,
             config,
-            lambda: _compare(made, references, config),
+            lambda limits: _compare(made, references, limits),
             lambda: _compare([_through(devices, values) for values in rows], references, config),
         )
 

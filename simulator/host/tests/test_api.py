@@ -69,6 +69,22 @@ def test_a_module_runs_on_a_card_and_its_values_are_near_numpys() -> None:
         device.push_to_inputs(X)
 
 
+class Unchanged(pybuda.PyBudaModule):
+    """A sum over one element, which takes no op, as a result and for what the host computes after the card."""
+
+    def forward(self, act: Any) -> Any:
+        same = pybuda.op.ReduceSum("", act, 1)
+        return same, pybuda.op.Power("", pybuda.op.Exp("", act), same)
+
+
+def test_what_no_op_changes_is_a_result_too() -> None:
+    pybuda.TTDevice("tt0", arch=WORMHOLE, module=Unchanged("one"))
+    act = X[0, :, :1]
+    same, power = pybuda.run_inference(inputs=[act], _sequential=True).get()
+    assert near(same, act)
+    assert np.allclose(power.value(), np.exp(act**2), rtol=0.05)
+
+
 @pytest.mark.slow
 def test_a_pipeline_runs_while_inputs_are_pushed_and_taps_an_op() -> None:
     first, second = Layer("first"), Layer("second")
@@ -274,6 +290,7 @@ def test_devices_are_detected(tmp_path: Path) -> None:
     assert pybuda.TTDevice("c").chip_ids == [0, 1, 2, 3]
     assert pybuda.TTDevice("d", num_chips=3).chip_ids == [0, 1, 2]
     assert pybuda.TTDevice("e", chip_ids=[0, 2, 3]).chip_ids == [0, 2, 3]
+    assert pybuda.TTDevice("e", chip_ids=[(2, 0), (0, 0)]).chip_ids == [2, 0]
     with pytest.raises(PyBudaError, match="f: chip_ids: expected some of 0, 1, 2, 3, got 7"):
         pybuda.TTDevice("f", chip_ids=[1, 7])
     with pytest.raises(PyBudaError, match="f: num_chips: expected at most 4, which are there, got 5"):
@@ -285,6 +302,24 @@ def test_devices_are_detected(tmp_path: Path) -> None:
         cluster(tmp_path, text)
         with pytest.raises(PyBudaError, match=expected):
             pybuda.detect_available_devices()
+
+
+def test_links_are_known_from_both_ends_and_chips_without_an_arch_have_that_of_their_device(tmp_path: Path) -> None:
+    def links(**options: Any) -> dict[int, dict[int, tuple[int, int]]]:
+        return pybuda.ttdevice.get_device_config(WORMHOLE, **options).get_ethernet_connections()
+
+    assert links() == {}
+    cluster(tmp_path, "chips: {4: [0, 0], 6: [1, 0]}\nethernet_connections: [[{chip: 4, chan: 8}, {chip: 6, chan: 0}]]")
+    assert links() == {4: {8: (6, 0)}, 6: {0: (4, 8)}}
+    assert pybuda.TTDevice("a", arch=WORMHOLE).chip_ids == [4, 6]
+    params = tmp_path / "params.yaml"
+    params.write_text("system_level_params: {system-device0-type: GRAYSKULL}")
+    pybuda.set_configuration_options(backend_runtime_params_path=str(params))
+    assert pybuda.detect_available_devices() == [pybuda.BackendDevice.Grayskull] * 2
+    other = tmp_path / "other.yaml"
+    other.write_text("ethernet_connections: [[4, 6]]")
+    with pytest.raises(PyBudaError, match=r"expected pairs of \{chip: N, chan: N\}, got \[4, 6\]"):
+        links(backend_cluster_descriptor_path=str(other))
 
 
 def test_silicon_is_said_to_be_simulated_once(

@@ -69,6 +69,18 @@ def _nodes(**options: Any) -> tuple[set[str], np.ndarray]:
     return {node.name for node in graph.ops}, result
 
 
+def test_what_an_op_is_decomposed_into_has_its_name() -> None:
+    pybuda.set_configuration_options(enable_auto_fusing=False)
+    pybuda.set_epoch_break("soft.dc.exp.2")
+    pybuda.override_op_size("soft.dc.subtract.1", (1, 1))
+    device = pybuda.TTDevice("tt0", arch=WORMHOLE, module=Attention())
+    device.compile_modules([X])
+    plan = device.compiled[0].compilation.plan
+    assert plan is not None
+    assert [epoch.placements[0].op.name for epoch in plan.epochs] == ["product", "soft.dc.exp.2"]
+    assert plan.choices["soft.dc.subtract.1"].model.grid.c == 1
+
+
 def test_softmaxes_need_no_maximum_and_parameters_may_stay_on_the_card() -> None:
     ops, stable = _nodes()
     assert "sum" not in ops

@@ -39,6 +39,12 @@ def test_depths_have_the_names_and_numbers_of_tt_buda() -> None:
     assert [(depth.name, depth.value) for depth in pybuda.CompileDepth] == [(n, i) for i, n in enumerate(NAMES)]
 
 
+def test_of_pytorchs_tensors_goldens_are_pytorchs() -> None:
+    torch = pytest.importorskip("torch")
+    made = pybuda.pybuda_compile(card(module=Layer("m")), "sanity", pybuda.Tensor(torch.from_numpy(X)))
+    assert made.golden_outputs[0].squeeze(dim=0).shape == (1, 32, 64)
+
+
 def test_a_device_is_compiled_and_what_it_computes_is_that_of_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     module = Layer("m")
     made = pybuda.pybuda_compile(card(module=module), "sanity", pybuda.Tensor(X), verify_cfg=pybuda.VerifyConfig())
@@ -372,6 +378,7 @@ class Rows(pybuda.PyBudaModule):
 NEAR_ONE = (1 + np.random.default_rng(3).random((1, 1, 64, 1)) / 128 + np.zeros(64)).astype(np.float32)
 
 
+@pytest.mark.filterwarnings("ignore::opscope.simulator.host.devices.tt_device.SimulatedSilicon")
 @pytest.mark.parametrize("by_module", [False, True], ids=["pybuda_compile", "verify_module"])
 def test_a_golden_ignores_formats_unless_told_otherwise(by_module: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     def compare(
@@ -397,14 +404,19 @@ def test_a_golden_ignores_formats_unless_told_otherwise(by_module: bool, monkeyp
     assert program.compilation.configuration.get("default_df_override") is None, "what runs later has its own formats"
     with pytest.raises(PyBudaError, match=lost):
         compare(golden_ignore_df_precision=False)
-    with pytest.raises(PyBudaError, match=lost):
+    with pytest.warns(LostByFormats, match=rf"{lost}.*; in Float32 it does"):
         compare(pybuda.BackendType.Silicon)
+    with pytest.raises(PyBudaError, match=lost):
+        compare(pybuda.BackendType.Silicon, pcc=0.99)
     monkeypatch.setenv("TT_BACKEND_GOLDEN_QUANTIZE", "1")
     assert not pybuda.VerifyConfig().golden_ignore_df_precision
     monkeypatch.undo()
     monkeypatch.setattr(card_program.CardProgram, "run", lambda *_: [np.cos(np.arange(64.0)).reshape(1, 1, 64, 1)])
     with pytest.raises(PyBudaError, match=rf"{lost}.*; in Float32: .*{lost}"):
         compare()
+    with pytest.raises(PyBudaError, match=lost) as far:
+        compare(pybuda.BackendType.Silicon)
+    assert "Float32" not in str(far.value), "a tenth of the largest value is not kept"
 
 
 class Named(pybuda.PyBudaModule):
