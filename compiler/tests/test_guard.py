@@ -30,8 +30,9 @@ def test_what_the_parser_reads_or_refuses_in_words_passes():
     ("harm", "how"),
     [
         (lambda module: os.abort(), "SIGABRT"),
-        (lambda module: ctypes.string_at(0), "SIGSEGV"),
-        (lambda module: os._exit(3), "exit code 3"),
+        # quick: [abort], an ending that says what it is as well
+        pytest.param(lambda module: ctypes.string_at(0), "SIGSEGV", marks=pytest.mark.slow),
+        pytest.param(lambda module: os._exit(3), "exit code 3", marks=pytest.mark.slow),
         (lambda module: time.sleep(60), "not back after 0.2 s"),
     ],
     ids=["abort", "fault", "exit", "hang"],

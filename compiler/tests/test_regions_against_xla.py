@@ -27,7 +27,12 @@ def same(source: str, *inputs: np.ndarray, relative: float = 0.0) -> None:
         np.testing.assert_allclose(got.astype(np.float64), want.astype(np.float64), rtol=relative, atol=relative)
 
 
-@pytest.mark.parametrize("dtype", [F, B, I32, np.uint8, np.bool_], ids=["f32", "bf16", "i32", "ui8", "i1"])
+@pytest.mark.parametrize(
+    "dtype",
+    # quick: the wider float, the narrower integer
+    [F, *(pytest.param(kind, marks=pytest.mark.slow) for kind in (B, I32)), np.uint8, np.bool_],
+    ids=["f32", "bf16", "i32", "ui8", "i1"],
+)
 def test_scatter_by_name(dtype):
     x, updates = (random((7, 5), s, F, 0, 4).astype(dtype) for s in (1, 2))
     names = ("set", "max", "min") if dtype is np.bool_ else ("set", "add", "max", "min", "mul")
@@ -165,7 +170,11 @@ def test_map_is_its_body_on_whole_tensors():
     same(source, random((3, 4)), random((3, 4), 1), relative=1e-7)
 
 
-@pytest.mark.parametrize("size", [1, 2, 7, 64, 100])
+@pytest.mark.parametrize(
+    # quick: one, few, several tiles
+    "size",
+    [1, pytest.param(2, marks=pytest.mark.slow), 7, pytest.param(64, marks=pytest.mark.slow), 100],
+)
 def test_sort(size):
     x = random((3, size))
     x[0, : size // 3] = [np.nan, -0.0, 0.0, np.inf, -np.inf][size % 5]
