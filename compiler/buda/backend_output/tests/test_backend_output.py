@@ -42,7 +42,11 @@ def made(name: str, policy: str, board: str) -> tuple[BudaPlan, PlannedProgram]:
     return planned, to_binary(planned, load_board(board))
 
 
-@pytest.mark.parametrize(("name", "policy"), [("attention", "Random"), ("convnet", "Ribbon"), ("layer", "NLP")])
+@pytest.mark.parametrize(
+    ("name", "policy"),
+    # quick: [convnet-Ribbon], whose plan has products and more kinds of pipes
+    [pytest.param("attention", "Random", marks=pytest.mark.slow), ("convnet", "Ribbon"), ("layer", "NLP")],
+)
 def test_what_pipes_deliver_is_what_threads_take(name: str, policy: str) -> None:
     planned, program = made(name, policy, "e150")
     placed = {op.name: op for op in program.binary.plan.ops}
