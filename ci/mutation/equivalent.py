@@ -29,7 +29,7 @@ class Row:
 
 def rows() -> list[Row]:
     """The table."""
-    return [Row(**row) for row in yaml.safe_load(TABLE.read_text()) or []]
+    return [Row(**row) for row in yaml.load(TABLE.read_text(), yaml.CSafeLoader) or []]
 
 
 def fitting(root: Path, table: Iterable[Row]) -> Mapping[Row, Sequence[Mutant]]:

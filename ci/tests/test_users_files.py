@@ -98,3 +98,46 @@ def test_a_worker_calls_what_waits_for_its_end_and_takes_nothing_apart(
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert [(tmp_path / name).exists() for name in ("called", "taken-apart")] == [True, False]
+
+
+ENDS = """
+import pytest
+
+@pytest.fixture
+def broken():
+    raise ValueError
+
+@pytest.fixture
+def left_broken():
+    yield
+    raise ValueError
+
+def test_passes(): pass
+def test_fails(): assert 0
+def test_begins(broken): pass
+def test_ends(left_broken): pass
+"""
+
+
+@pytest.mark.parametrize("words", [("-q",), ("-v",), ("--durations=3",)])
+def test_a_worker_leaves_out_nothing_that_is_shown(tmp_path: Path, words: tuple[str, ...]) -> None:
+    shutil.copy(CONFTEST, tmp_path)
+    (tmp_path / "test_ends.py").write_text(ENDS)
+    flags = ("-p", "no:randomly", "-p", "no:hypothesispytest", "-p", "no:cacheprovider", "-n", "1", "--tb=no")
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "pytest", *flags, *words],
+        cwd=tmp_path,
+        env=os.environ | {"HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert {*re.findall(r"^(FAILED|ERROR) \S+::(\w+)", done.stdout, re.M)} == {
+        ("FAILED", "test_fails"),
+        ("ERROR", "test_begins"),
+        ("ERROR", "test_ends"),
+    }, done.stdout + done.stderr
+    assert re.search(r"\b1 failed, 2 passed, 2 errors in", done.stdout), done.stdout
+    assert ("::test_passes" in done.stdout) == ("-v" in words)
+    if words == ("--durations=3",):
+        assert re.search(r"s (setup|teardown) +test_ends.py::", done.stdout) or "hidden" in done.stdout

@@ -53,7 +53,7 @@ class WrongLowering:
 
 def wrong_lowerings() -> tuple[WrongLowering, ...]:
     """All rows of the table, in its order."""
-    return tuple(_row(row) for row in yaml.safe_load(TABLE.read_text()))
+    return tuple(_row(row) for row in yaml.load(TABLE.read_text(), yaml.CSafeLoader))
 
 
 def _row(row: dict[str, Any]) -> WrongLowering:

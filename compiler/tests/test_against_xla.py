@@ -22,6 +22,8 @@ from opscope.compiler.tests import programs
 from opscope.compiler.tests.programs import random
 
 F, B, H = np.float32, ml_dtypes.bfloat16, np.float16
+FLOATS = [pytest.param(F, id="f32"), pytest.param(B, marks=pytest.mark.slow, id="bf16")]
+"""Quick: float32; in bfloat16 `test_binary`, and each kernel by itself in simulator/tests."""
 MATRIX = 4e-3
 """Relative to the largest element: two operands truncated to 10 bits each."""
 
@@ -106,7 +108,7 @@ def test_xla_compiles_quickly_here() -> None:
     assert dict(made.env_option_overrides) == xla_releases.quick_options()
 
 
-@pytest.mark.parametrize("dtype", [F, B], ids=["f32", "bf16"])
+@pytest.mark.parametrize("dtype", FLOATS)
 def test_unary(dtype):
     names = [n for n in UNARY if not (n == "lgamma" and dtype is B)]  # 30 ops, each rounded to bfloat16
     check_all({n: (UNARY[n][0], (random((5, 40), 1, dtype, *UNARY[n][1:]),)) for n in names}, tolerance=1e-5)
@@ -132,8 +134,8 @@ def test_binary(dtype):
 
 
 def test_power_and_atan2():
-    check(jnp.power, random((4, 5), 1, F, 0.1, 3), random((4, 5), 2, F, -2, 2), tolerance=1e-5)
-    check(lax.atan2, random((4, 5), 1), random((4, 5), 2), tolerance=1e-5)
+    power = (jnp.power, (random((4, 5), 1, F, 0.1, 3), random((4, 5), 2, F, -2, 2)))
+    check_all({"power": power, "atan2": (lax.atan2, (random((4, 5), 1), random((4, 5), 2)))}, tolerance=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [np.bool_, np.int32, np.uint8], ids=["i1", "i32", "ui8"])
@@ -153,11 +155,14 @@ def test_bitwise(dtype):
 def test_shifts_and_bit_counts(dtype):
     a = np.random.default_rng(1).integers(-(2**31), 2**31, 20).astype(np.int64).astype(dtype)
     n = (np.arange(20) % 32).astype(dtype)
-    check(lambda a, n: (lax.shift_left(a, n), lax.shift_right_logical(a, n), lax.shift_right_arithmetic(a, n)), a, n)
-    check(lambda a: (lax.population_count(a), lax.clz(a)), a)
+
+    def shifted(a, n):
+        return lax.shift_left(a, n), lax.shift_right_logical(a, n), lax.shift_right_arithmetic(a, n)
+
+    check_all({"shifts": (shifted, (a, n)), "counts": (lambda a: (lax.population_count(a), lax.clz(a)), (a,))})
 
 
-@pytest.mark.parametrize("dtype", [F, B, np.int32, np.bool_], ids=["f32", "bf16", "i32", "i1"])
+@pytest.mark.parametrize("dtype", [*FLOATS, pytest.param(np.int32, id="i32"), pytest.param(np.bool_, id="i1")])
 def test_compare(dtype):
     a, b = (np.random.default_rng(s).integers(0, 3, 30).astype(dtype) for s in (1, 2))
     check_all({name: (getattr(lax, name), (a, b)) for name in ("eq", "ne", "lt", "le", "gt", "ge")})
@@ -187,7 +192,11 @@ def test_selection_and_conversion():
     )
 
 
-@pytest.mark.parametrize("dtype", [F, B, np.int32, np.bool_], ids=["f32", "bf16", "i32", "i1"])
+@pytest.mark.parametrize(
+    "dtype",
+    # quick: [f32], of as many bytes
+    [*FLOATS, pytest.param(np.int32, marks=pytest.mark.slow, id="i32"), pytest.param(np.bool_, id="i1")],
+)
 def test_data_movement(dtype):
     x = np.arange(3 * 4 * 5).reshape(3, 4, 5).astype(dtype)
     one = np.array(1, dtype)
@@ -211,7 +220,7 @@ def test_data_movement(dtype):
     )
 
 
-@pytest.mark.parametrize("dtype", [F, np.int32], ids=["f32", "i32"])
+@pytest.mark.parametrize("dtype", [F, pytest.param(np.int32, marks=pytest.mark.slow)], ids=["f32", "i32"])  # quick: f32
 def test_gather(dtype):
     table = np.arange(60).reshape(12, 5).astype(dtype)
     rows = np.array([[3, 0], [11, 40], [-1, 5]], np.int32)
@@ -242,7 +251,7 @@ def test_creation():
     check(lambda: (jnp.asarray([[1.5, np.inf], [np.nan, 3]], F), jnp.asarray([True, False]), jnp.asarray([2**31 - 1])))
 
 
-@pytest.mark.parametrize("dtype", [F, B, np.int32], ids=["f32", "bf16", "i32"])
+@pytest.mark.parametrize("dtype", [*FLOATS, pytest.param(np.int32, id="i32")])
 def test_reduce(dtype):
     x = random((4, 5, 37), 1, F, 0.2, 9).astype(dtype)  # one sign: the matrix unit truncates each summand to TF32
 
@@ -282,7 +291,7 @@ DOTS = {
 }
 
 
-@pytest.mark.parametrize("dtype", [F, B, np.int32], ids=["f32", "bf16", "i32"])
+@pytest.mark.parametrize("dtype", [*FLOATS, pytest.param(np.int32, id="i32")])
 def test_dot_general(dtype):
     cases = {}
     for name, (equation, left, right) in DOTS.items():
@@ -331,7 +340,7 @@ def convolve(case, x, w):
     )
 
 
-@pytest.mark.parametrize("dtype", [F, B], ids=["f32", "bf16"])
+@pytest.mark.parametrize("dtype", FLOATS)
 def test_convolution(dtype):
     check_all(
         {
@@ -364,7 +373,7 @@ WINDOWS = [
 ]
 
 
-@pytest.mark.parametrize("dtype", [F, B, np.int32], ids=["f32", "bf16", "i32"])
+@pytest.mark.parametrize("dtype", [*FLOATS, pytest.param(np.int32, id="i32")])
 def test_reduce_window(dtype):
     low, high = (np.iinfo(dtype).min, np.iinfo(dtype).max) if dtype is np.int32 else (-np.inf, np.inf)
     folds = {"max": (lax.max, low), "min": (lax.min, high), "max from 3": (lax.max, 3), "sum": (lax.add, 0)}
@@ -417,7 +426,7 @@ def test_batch_norm_training():
         np.testing.assert_allclose(got, want, rtol=5e-3, atol=5e-3)
 
 
-@pytest.mark.parametrize("dtype", [F, B], ids=["f32", "bf16"])
+@pytest.mark.parametrize("dtype", FLOATS)
 def test_a_transformer_block_end_to_end(dtype):
     def block(x, w):
         y = x @ w

@@ -12,6 +12,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from opscope.base.tests.held import held
 from opscope.compiler.buda.netlist.check import check
 from opscope.compiler.buda.netlist.emit import netlist_of, to_yaml
 from opscope.compiler.buda.netlist.parse import parse
@@ -90,9 +91,31 @@ MOVES: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {
         (1, 8, 8, 8),
     ),
 }
+MOVES_HELD = {
+    "slice of both": "slice of columns",
+    "slice within a group": "slice of rows",
+    "pad": "pad with a number",
+    "rows to columns": "rows into columns",
+    "columns into rows": "matrices to rows",
+    "a row": "matrices to rows",
+    "columns of whole tiles side by side": "columns of whole tiles apart",
+    "all dims turned": "rows and columns change places",
+    "outer rows with columns": "rows and columns change places",
+    "repeat part of columns": "tile",
+    "repeat part of z": "tile",
+    "repeat part of rows": "tile",
+    "concat of rows": "concat of columns",
+    "concat of matrices": "concat of columns",
+    "concat in a group": "concat of columns",
+    "stack": "concat of columns",
+    "known rows": "known columns",
+    "known pairs": "known columns",
+    "windows of a maximum": "padded maximum of negative numbers",
+}
+"""Moves along another dim, or of other sizes; all but a few lines of the compiler that they run are run by others."""
 
 
-@pytest.mark.parametrize("name", MOVES)
+@pytest.mark.parametrize("name", held(MOVES, MOVES_HELD))
 def test_a_move_is_exact(name: str) -> None:
     function, shape = MOVES[name]
     case = lowered_function(lambda x: function(relu(x)), shape)
@@ -149,7 +172,19 @@ SUMS: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
 }
 
 
-@pytest.mark.parametrize("name", SUMS)
+SUMS_HELD = {
+    "groups that fill no tile": "groups of one pixel",
+    "two results per channel": "depthwise",
+    "two images": "depthwise of three images",
+    "transposed": "negative padding",
+    "groups of channels": "group norm",
+    "maximum over part of the rows": "softmax over part of the columns",
+    "a number over all": "sum of all",
+}
+"""Sums of other sizes, and one that is a step of another."""
+
+
+@pytest.mark.parametrize("name", held(SUMS, SUMS_HELD))
 def test_sums_agree_with_xla(name: str) -> None:
     function, shapes = SUMS[name]
     case = lowered_function(function, *shapes)
@@ -195,6 +230,7 @@ def test_the_largest_and_their_places(k: int) -> None:
     np.testing.assert_array_equal(places.reshape(9, k), order)
 
 
+@pytest.mark.slow  # quick: test_a_move_is_exact[loop], which is unrolled too
 def test_a_loop_that_scans_is_unrolled() -> None:
     def scan(x: Any, w: Any) -> Any:
         def step(total: Any, row: Any) -> Any:

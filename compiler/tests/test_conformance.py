@@ -21,10 +21,10 @@ def wrong_cases(all_scores: list[Score]) -> list[str]:
 
 
 def test_a_sample():
-    sample = list(scores(lambda number: number % 30 == 3))
+    sample = list(scores(lambda number: number % 60 == 3))
     assert not wrong_cases(sample)
-    assert sum(score.kind == "device" for score in sample) > 20
-    assert sum(score.kind == "host" for score in sample) > 10
+    assert sum(score.kind == "device" for score in sample) > 10
+    assert sum(score.kind == "host" for score in sample) > 5
 
 
 def test_a_sample_at_the_highest_level():

@@ -14,7 +14,7 @@ from opscope.compiler.target import binary
 from opscope.compiler.target.program import ControlParams
 from opscope.compiler.tests import programs
 from opscope.compiler.tests.programs import random
-from opscope.compiler.tests.test_against_xla import MATRIX, check
+from opscope.compiler.tests.test_against_xla import MATRIX, check, check_all
 from opscope.simulator.api import Device
 
 
@@ -35,19 +35,23 @@ def run(function, *args):
 def test_loops_against_xla():
     x = random((4, 5), low=0.5, high=9)
     check(newton, x, tolerance=1e-6)
-    check(lambda x: lax.fori_loop(0, 6, lambda i, c: c * 0.5 + x * i, x), x)
-    check(lambda x: lax.scan(lambda c, row: (c + row, c * row), x[0], x), x)
-    check(lambda x: lax.fori_loop(0, 0, lambda i, c: c + 1, x), x)
+    loops = {
+        "counted": lambda x: lax.fori_loop(0, 6, lambda i, c: c * 0.5 + x * i, x),
+        "scan": lambda x: lax.scan(lambda c, row: (c + row, c * row), x[0], x),
+        "never": lambda x: lax.fori_loop(0, 0, lambda i, c: c + 1, x),
+    }
+    check_all({name: (loop, (x,)) for name, loop in loops.items()})
 
 
 def test_branches_against_xla():
     def either(p, x):
         return lax.cond(p, lambda: (x * 2, jnp.sum(x)), lambda: (x, jnp.float32(1)))
 
-    for p in (True, False):
-        check(either, np.bool_(p), random((3, 4), low=1), tolerance=MATRIX)
-    for index in (-5, 0, 1, 2, 7):
-        check(lambda i, x: lax.switch(i, [jnp.sin, jnp.cos, lambda x: x - 1], x), np.int32(index), random((5,)))
+    def one_of(i, x):
+        return lax.switch(i, [jnp.sin, jnp.cos, lambda x: x - 1], x)
+
+    check_all({f"{p}": (either, (np.bool_(p), random((3, 4), low=1))) for p in (True, False)}, tolerance=MATRIX)
+    check_all({f"{index}": (one_of, (np.int32(index), random((5,)))) for index in (-5, 0, 1, 2, 7)})
 
 
 def test_case_outside_its_branches_takes_the_last():

@@ -97,7 +97,8 @@ def test_the_option_turns_prestride_off(tmp_path: Any) -> None:
     assert not any("warning" in result.output for result in outputs)
 
 
-@pytest.mark.parametrize("edges", [((3, 3), (3, 3)), ((0, 2), (1, 0))])
+# quick: edges that differ
+@pytest.mark.parametrize("edges", [pytest.param(((3, 3), (3, 3)), marks=pytest.mark.slow), ((0, 2), (1, 0))])
 def test_a_fractured_convolution_computes_what_xla_does(monkeypatch: pytest.MonkeyPatch, edges: Edges) -> None:
     monkeypatch.setattr(ttir_conv_fracture, "MOST_ROWS", 10)
     case = lowered_function(convolution(2, edges), (1, 34, 32, 3), (7, 7, 3, 40))

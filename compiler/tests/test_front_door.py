@@ -174,9 +174,10 @@ def _symmetric(n: int) -> np.ndarray:
         (jnp.linalg.cholesky, "simulator"),
         (lambda a: jnp.linalg.qr(a)[1], "mixed"),
         (jnp.linalg.eigvalsh, "mixed"),
-        (lambda a: jnp.linalg.svd(a, compute_uv=False), "mixed"),
+        # quick: [eigh], the host's as well
+        pytest.param(lambda a: jnp.linalg.svd(a, compute_uv=False), "mixed", marks=pytest.mark.slow),
         (lambda a: jax.scipy.linalg.lu_factor(a)[0], "mixed"),
-        (jnp.linalg.inv, "mixed"),
+        pytest.param(jnp.linalg.inv, "mixed", marks=pytest.mark.slow),  # quick: its parts, [lu] and [trsm]
         (lambda a: jax.scipy.linalg.solve_triangular(a, a[:, :2]), "simulator"),
         (lambda a: jax.lax.approx_max_k(a, 2)[0], "simulator"),
         (lambda a: jnp.abs(jnp.fft.rfft(a)), "host"),

@@ -129,11 +129,6 @@ def test_four_spatial_dims_are_refused():
         )
 
 
-RANDOM = """func.func @main(%k: tensor<{n}xui64>) -> (tensor<{n}xui64>, tensor<{shape}{kind}>) {{
-  %s, %o = stablehlo.rng_bit_generator %k, algorithm = {algorithm} :
-    (tensor<{n}xui64>) -> (tensor<{n}xui64>, tensor<{shape}{kind}>)
-  return %s, %o : tensor<{n}xui64>, tensor<{shape}{kind}>
-}}"""
 KEY = np.array([0x0123456789ABCDEF, 0xFFFFFFFFFFFFFFFE, 0xFFFFFFFFFFFFFFFF], np.uint64)
 
 
@@ -145,11 +140,23 @@ def test_random_bits_are_xlas(algorithm):
         "PHILOX": [("3x5x", "ui32", 2), ("3x3x", "ui16", 2), ("9x", "ui64", 3)],
         "DEFAULT": [("4x3x", "ui32", 2)],
     }
-    for shape, kind, n in cases[algorithm]:
-        source = RANDOM.format(shape=shape, kind=kind, n=n, algorithm=algorithm)
-        for got, want in zip(programs.simulate(source, KEY[:n]), programs.xla(source, KEY[:n]), strict=True):
-            assert (got.dtype, got.shape) == (want.dtype, want.shape)
-            np.testing.assert_array_equal(got, want, f"{shape}{kind}")
+    lines, names, kinds = [], [], []
+    for at, (shape, kind, n) in enumerate(cases[algorithm]):
+        results = f"tensor<{n}xui64>, tensor<{shape}{kind}>"
+        lines.append(
+            f"%s{at}, %o{at} = stablehlo.rng_bit_generator %k{n}, algorithm = {algorithm} : "
+            f"(tensor<{n}xui64>) -> ({results})"
+        )
+        names.append(f"%s{at}, %o{at}")
+        kinds.append(results)
+    body = "\n".join([*lines, f"return {', '.join(names)} : {', '.join(kinds)}"])
+    sizes = sorted({n for _, _, n in cases[algorithm]})
+    keys = [KEY[:n] for n in sizes]
+    signature = ", ".join(f"%k{n}: tensor<{n}xui64>" for n in sizes)
+    source = programs.module(body, f"({signature}) -> ({', '.join(kinds)})")
+    for got, want in zip(programs.simulate(source, *keys), programs.xla(source, *keys), strict=True):
+        assert (got.dtype, got.shape) == (want.dtype, want.shape)
+        np.testing.assert_array_equal(got, want)
 
 
 def test_64_bits_are_pairs_of_words_where_the_host_meets_them():

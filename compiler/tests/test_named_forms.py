@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
 import re
-from functools import partial
 from pathlib import Path
 
 import jax
@@ -73,8 +73,13 @@ def transposed() -> np.ndarray:
 
 
 def derivative(approximate: bool) -> np.ndarray:
-    slope = jax.grad(lambda x: jax.nn.gelu(x, approximate=approximate))
-    return np.asarray(jax.vmap(jax.vmap(slope))(X)) * X[::-1]
+    """Of gelu, by hand: x * share(x), where the share is a normal distribution's, or what stands for it."""
+    if approximate:
+        inner = np.tanh(np.sqrt(2 / np.pi) * (X + 0.044715 * X**3))
+        share, density = (1 + inner) / 2, (1 - inner**2) / 2 * np.sqrt(2 / np.pi) * (1 + 3 * 0.044715 * X**2)
+    else:
+        share, density = (1 + np.vectorize(math.erf)(X / np.sqrt(2))) / 2, np.exp(-(X**2) / 2) / np.sqrt(2 * np.pi)
+    return (share + X * density) * X[::-1]
 
 
 BATCH = "tensor<2x4x5x7xf32>, tensor<4xf32>, tensor<4xf32>"
@@ -98,11 +103,11 @@ CASES = {
     f'"ttir.clamp_scalar"(%a) <{{min = -0.5 : f32, max = 0.25 : f32}}> : {SAME}': ([X], np.clip(X, -0.5, 0.25)),
     '"ttir.gelu_bw"(%a, %b) : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<4x6xf32>': (
         [X[::-1].copy(), X],
-        partial(derivative, False),
+        derivative(False),
     ),
     '"ttir.gelu_bw"(%a, %b) <{approximate = "tanh"}> : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<4x6xf32>': (
         [X[::-1].copy(), X],
-        partial(derivative, True),
+        derivative(True),
     ),
     f'"ttir.cumsum"(%a) <{{dim = 0 : i64}}> : {SAME}': ([X], np.cumsum(X, 0)),
     f'"ttir.cumprod"(%a) <{{dim = 1 : i64}}> : {SAME}': ([X / 3], np.cumprod(X / 3, 1)),

@@ -27,7 +27,12 @@ def same(source: str, *inputs: np.ndarray, relative: float = 0.0) -> None:
         np.testing.assert_allclose(got.astype(np.float64), want.astype(np.float64), rtol=relative, atol=relative)
 
 
-@pytest.mark.parametrize("dtype", [F, B, I32, np.uint8, np.bool_], ids=["f32", "bf16", "i32", "ui8", "i1"])
+@pytest.mark.parametrize(
+    "dtype",
+    # quick: the wider float, the narrower integer
+    [F, *(pytest.param(kind, marks=pytest.mark.slow) for kind in (B, I32)), np.uint8, np.bool_],
+    ids=["f32", "bf16", "i32", "ui8", "i1"],
+)
 def test_scatter_by_name(dtype):
     x, updates = (random((7, 5), s, F, 0, 4).astype(dtype) for s in (1, 2))
     names = ("set", "max", "min") if dtype is np.bool_ else ("set", "add", "max", "min", "mul")
@@ -144,10 +149,12 @@ def test_gradient_of_pooling():
     def pool(x):
         return lax.reduce_window(x, -jnp.inf, lax.max, (1, 3, 3, 1), (1, 2, 2, 1), "SAME")
 
-    x = random((2, 7, 8, 3))
-    check(lambda x, g: jax.vjp(pool, x)[1](g)[0], x, random((2, 4, 4, 3), 1), tolerance=1e-6)
-    equal = np.zeros((1, 4, 4, 1), F)
-    check(lambda x, g: jax.vjp(pool, x)[1](g)[0], equal, np.ones((1, 2, 2, 1), F))
+    def slope(x, g):
+        return jax.vjp(pool, x)[1](g)[0]
+
+    drawn = (random((2, 7, 8, 3)), random((2, 4, 4, 3), 1))
+    equal = (np.zeros((1, 4, 4, 1), F), np.ones((1, 2, 2, 1), F))
+    check_all({"drawn": (slope, drawn), "equal": (slope, equal)}, tolerance=1e-6)
 
 
 def test_map_is_its_body_on_whole_tensors():
@@ -165,7 +172,11 @@ def test_map_is_its_body_on_whole_tensors():
     same(source, random((3, 4)), random((3, 4), 1), relative=1e-7)
 
 
-@pytest.mark.parametrize("size", [1, 2, 7, 64, 100])
+@pytest.mark.parametrize(
+    # quick: one, few, several tiles
+    "size",
+    [1, pytest.param(2, marks=pytest.mark.slow), 7, pytest.param(64, marks=pytest.mark.slow), 100],
+)
 def test_sort(size):
     x = random((3, size))
     x[0, : size // 3] = [np.nan, -0.0, 0.0, np.inf, -np.inf][size % 5]
@@ -188,13 +199,15 @@ def test_sort(size):
 
 def test_total_order_of_floats():
     bits = np.array([0x7FC00000, 0xFFC00000, 0x7F800000, 0xFF800000, 0, 0x80000000, 0x3F800000, 0xBF800000], np.uint32)
-    source = """func.func @main(%a: tensor<64xf32>, %b: tensor<64xf32>) -> tensor<64xi1> {{
-      %0 = stablehlo.compare {way}, %a, %b, TOTALORDER : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xi1>
-      return %0 : tensor<64xi1>
+    kinds = "(tensor<64xf32>, tensor<64xf32>) -> tensor<64xi1>"
+    ways = [f"%{way} = stablehlo.compare {way}, %a, %b, TOTALORDER : {kinds}\n" for way in ("LT", "GE", "EQ")]
+    source = f"""func.func @main(%a: tensor<64xf32>, %b: tensor<64xf32>)
+        -> (tensor<64xi1>, tensor<64xi1>, tensor<64xi1>) {{
+      {"".join(ways)}
+      return %LT, %GE, %EQ : tensor<64xi1>, tensor<64xi1>, tensor<64xi1>
     }}"""
     pairs = np.array(list(itertools.product(bits, bits)), np.uint32)
-    for way in ("LT", "GE", "EQ"):
-        same(source.format(way=way), pairs[:, 0].view(F).copy(), pairs[:, 1].view(F).copy())
+    same(source, pairs[:, 0].view(F).copy(), pairs[:, 1].view(F).copy())
 
 
 @pytest.mark.parametrize(("select", "scatter"), [("GE", "or"), ("GT", "xor"), ("LE", "and"), ("EQ", "add")])

@@ -14,9 +14,11 @@ from opscope.compiler.errors import CompilerInputError
 @pytest.mark.parametrize(
     ("size", "kernel", "stride", "padding", "dilation"),
     [
-        ((9, 7), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1)),
-        ((10, 12), (3, 2), (2, 3), ((0, 2), (1, 0)), (1, 1)),
-        ((8, 8), (2, 2), (1, 2), ((0, 0), (0, 0)), (3, 2)),
+        # quick: [all]
+        pytest.param((9, 7), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), marks=pytest.mark.slow, id="edges"),
+        pytest.param((10, 12), (3, 2), (2, 3), ((0, 2), (1, 0)), (1, 1), marks=pytest.mark.slow, id="strides"),
+        pytest.param((8, 8), (2, 2), (1, 2), ((0, 0), (0, 0)), (3, 2), marks=pytest.mark.slow, id="holes"),
+        pytest.param((10, 12), (3, 2), (2, 3), ((0, 2), (1, 0)), (3, 2), id="all"),
     ],
 )
 def test_picker_reads_the_pixels_that_a_convolution_reads(size, kernel, stride, padding, dilation) -> None:

@@ -82,14 +82,22 @@ IDENTITIES = [
 ]
 
 
-@pytest.mark.parametrize(("fold", "dtype", "start"), [(fold, *row) for fold, rows in IDENTITIES for row in rows])
-def test_each_reduction_has_its_own_identity(fold, dtype, start):
-    x, first = np.ones(4, dtype), np.array(start, dtype)
-    other = np.float32(3) if dtype == "float32" else first ^ np.array(1, dtype)
-    plain, started = (lowered(lambda v, s=s: lax.reduce(v, s, getattr(lax, fold), (0,)), x) for s in (first, other))
-    assert len(plain) == 2
-    assert started[:2] == plain
-    assert len(started) == 3
+@pytest.mark.parametrize(("fold", "rows"), IDENTITIES)
+def test_each_reduction_has_its_own_identity(fold, rows):
+    """From another start it is the same two ops and one more."""
+    starts = [np.array(start, dtype) for dtype, start in rows]
+    starts += [np.float32(3) if first.dtype == np.float32 else first ^ np.array(1, first.dtype) for first in starts]
+    xs = [np.ones(4, start.dtype) for start in starts]
+
+    def reduced(*xs):
+        return [lax.reduce(x, start, getattr(lax, fold), (0,)) for x, start in zip(xs, starts, strict=True)]
+
+    names = lowered(reduced, *xs)
+    plain, started = names[: 2 * len(rows)], names[2 * len(rows) :]
+    assert len(started) == 3 * len(rows)
+    assert [started[3 * at : 3 * at + 2] for at, _ in enumerate(rows)] == [
+        plain[2 * at : 2 * at + 2] for at, _ in enumerate(rows)
+    ]
 
 
 def test_broadcast_of_a_scalar_is_reshape_and_broadcast():

@@ -88,8 +88,8 @@ def test_floats_are_written_as_llvm_does(value, words):
 
 
 def test_a_splat_is_read_and_printed_as_one_number() -> None:
-    constant = "dense<1.500000e+00> : tensor<51200x2048xbf16>"
-    op = f'%0 = "ttir.constant"() <{{value = {constant}}}> : () -> tensor<51200x2048xbf16>'
+    constant = "dense<1.500000e+00> : tensor<25600x2048xbf16>"
+    op = f'%0 = "ttir.constant"() <{{value = {constant}}}> : () -> tensor<25600x2048xbf16>'
     source = f'"builtin.module"() ({{\n  {op}\n}}) : () -> ()'
     spent = time.process_time()
     printed = text.to_text(text.parse(source))

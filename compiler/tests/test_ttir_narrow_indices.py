@@ -14,6 +14,7 @@ from opscope.compiler.passes.ttir_narrow_indices import NOTE
 from opscope.compiler.target import binary
 from opscope.compiler.tests import programs
 from opscope.compiler.tests.programs import random
+from opscope.simulator.api import Device
 
 BIG = 2**40
 
@@ -151,11 +152,11 @@ def test_arithmetic_that_saturation_would_change_is_refused(expression):
 
 
 def test_a_step_from_a_place_far_outside_stays_outside():
+    rows = random((8, 2))
+    source, _ = wide(lambda t, i: jax.lax.dynamic_index_in_dim(t, i + 5), rows, np.int64(2))
+    program = Device("n150").load(api.compile(source, programs.BOARD))
     for far in (2**63 - 1, -(2**63), 2**31 - 3, -(2**31) + 3, 2**30 - 1):
-        source, want = wide(lambda t, i: jax.lax.dynamic_index_in_dim(t, i + 5), random((8, 2)), np.int64(2))
-        del want
-        rows = random((8, 2))
-        (row,) = programs.simulate(source, rows, np.int64(far))
+        (row,) = program.run([rows, np.int64(far)]).outputs
         np.testing.assert_array_equal(row, rows[7:8] if 0 < far < 2**63 - 5 else row)
 
 

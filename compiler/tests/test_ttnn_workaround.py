@@ -14,7 +14,7 @@ from opscope.compiler.tests import listing, programs
 
 
 def test_more_tensors_than_a_concat_takes() -> None:
-    count = 300
+    count = 130
     names = ", ".join(f"%a{i}" for i in range(count))
     kinds = ", ".join(["tensor<1xf32>"] * count)
     arguments = ", ".join(f"%a{i}: tensor<1xf32>" for i in range(count))

@@ -39,7 +39,7 @@ def run(folder: Path, model: str, *options: str) -> subprocess.CompletedProcess[
 
 
 def files_are_there(folder: Path, model: str) -> None:
-    netlist = yaml.safe_load((folder / f"{model}_netlist.yaml").read_text())
+    netlist = yaml.load((folder / f"{model}_netlist.yaml").read_text(), yaml.CSafeLoader)
     ops = {
         name for graph in netlist["graphs"].values() for name in graph if name not in ("target_device", "input_count")
     }

@@ -99,13 +99,20 @@ custom calls are as many ops as there are targets. compiler/tests has each of th
 
 
 @pytest.fixture(scope="module")
-def split():
-    """The unique ops of the suite."""
+def suite():
+    """The suite, exported in float32."""
     pytest.importorskip("jax")
     from opscope.harness.prepare.export import export_model
+
+    return export_model(registry.get("suite:ops"))
+
+
+@pytest.fixture(scope="module")
+def split(suite):
+    """The unique ops of the suite."""
     from opscope.harness.run.api import split
 
-    return split(export_model(registry.get("suite:ops")).bytecode)
+    return split(suite.bytecode)
 
 
 def test_every_op_that_the_compiler_lowers_is_tried(split) -> None:
@@ -119,7 +126,7 @@ def test_every_op_that_the_compiler_lowers_is_tried(split) -> None:
     assert {*registry.get("suite:ops").build("float32").ops} == lowered - NOT_SINGLE
 
 
-def test_a_run_says_which_ops_of_the_table_no_case_reaches() -> None:
+def test_a_run_says_which_ops_of_the_table_no_case_reaches(suite) -> None:
     jax = pytest.importorskip("jax")
     from opscope.models.arguments import ArgSpec, Built
     from opscope.models.frontends.jax import exported
@@ -128,7 +135,7 @@ def test_a_run_says_which_ops_of_the_table_no_case_reaches() -> None:
     ops = ("stablehlo.sine", "chlo.asin", "stablehlo.cosine")
     built = Built(lambda w: jax.numpy.sin(w["x"]), x, ops=ops)
     assert exported(built, "one", "", {}).notes == ("no case reaches chlo.asin, stablehlo.cosine",)
-    assert exported(registry.get("suite:ops").build("float32"), "suite", "", {}).notes == ()
+    assert suite.notes == ()
 
 
 def test_cases_of_chlo_do_not_depend_on_what_jax_writes() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
@@ -42,6 +43,7 @@ def placed(buffers: tuple[CoreBuffer, ...], **changes: Any) -> PlacedOp:
     return replace(op, **changes)
 
 
+@cache
 def candidates(board: str) -> list[Candidate]:
     budget = budget_of(board)
     return [c for shape in SHAPES[board] for c in legalize(graphs.matmul(*shape), "mm", budget).candidates]

@@ -120,6 +120,8 @@ class CappedLog:
         return self._file
 
 
+TO_END = 1.0
+"""Seconds that a child which has closed its socket has to end."""
 POLL_SECONDS = 0.05
 """How often memory and threads are checked."""
 
@@ -339,7 +341,7 @@ class Child:
 
     def _how_it_ended(self) -> Ending:
         """The ending of a child that ended or closed its socket."""
-        code = self._process.wait(1)
+        code = self._process.wait(TO_END)
         return Ending(Cause.PROTOCOL, "closed its socket and went on") if code is None else of_return_code(code)
 
     def _flush(self) -> None:

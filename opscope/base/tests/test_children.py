@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from opscope.base.children import child as child_module
 from opscope.base.children import process_tree
 from opscope.base.children.call import Outcome, call
 from opscope.base.children.child import CappedLog, Child
@@ -61,7 +62,9 @@ def test_a_call_gives_the_result_the_messages_and_the_output(tmp_path: Path) -> 
         ("garbage", Ending(Cause.PROTOCOL, "frame: expected b'OPSC', got b'no frame'")),
     ],
 )
-def test_every_end_is_typed_and_no_success(how: str, ending: Ending) -> None:
+def test_every_end_is_typed_and_no_success(how: str, ending: Ending, monkeypatch: pytest.MonkeyPatch) -> None:
+    if how == "hang up":
+        monkeypatch.setattr(child_module, "TO_END", 0.1)
     outcome = harmed(how, seconds=60)
     assert replace(outcome.ending, traceback="") == ending
     assert not outcome.ending.ok
@@ -83,7 +86,7 @@ def test_the_deadline_and_the_memory_limit_end_a_child() -> None:
 
 
 def test_a_child_that_reports_all_the_time_is_watched_too() -> None:
-    late = call(f"{HERE}:report_forever", {}, seconds=0.5, memory=4 << 30)
+    late = call(f"{HERE}:report_forever", {}, seconds=0.2, memory=4 << 30)
     full = call(f"{HERE}:report_forever", {}, seconds=60, memory=100 << 20)
     assert [late.ending.cause, full.ending.cause] == [Cause.TIMEOUT, Cause.MEMORY]
 
@@ -112,7 +115,13 @@ def test_a_caller_may_end_a_child_and_an_error_of_its_own_leaves_none_behind() -
 
 
 def test_what_a_child_started_ends_with_it() -> None:
-    outcome = call(f"{HERE}:leave_strays", {"returns": False}, seconds=1, on_message=(messages := []).append)
+    messages: list[dict[str, list[int]]] = []
+
+    def watch() -> None:
+        if messages:
+            raise ChildEnded(Ending(Cause.TIMEOUT, "enough"))
+
+    outcome = call(f"{HERE}:leave_strays", {"returns": False}, seconds=60, on_message=messages.append, watch=watch)
     assert outcome.ending.cause is Cause.TIMEOUT
     assert are_gone(*messages[0]["strays"])
     numbers = call(f"{HERE}:leave_strays", {"returns": True}).result
@@ -274,7 +283,8 @@ def test_the_environment_is_one_thread_offline_and_as_asked(monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("function", "cause", "kind"),
     [
-        (lambda: None, Cause.RETURNED, "returned"),
+        # quick: the first and the last piece of [exception]
+        pytest.param(lambda: None, Cause.RETURNED, "returned", marks=pytest.mark.slow),
         (lambda: [].pop(), Cause.RAISED, "exit 1"),
         (os.abort, Cause.SIGNAL, "signal SIGABRT"),
         pytest.param(lambda: os._exit(3), Cause.EXIT, "exit 3", marks=pytest.mark.slow),  # quick: [abort]
@@ -285,7 +295,7 @@ def test_the_environment_is_one_thread_offline_and_as_asked(monkeypatch: pytest.
     ids=["fine", "exception", "abort", "exit", "hang", "memory"],
 )
 def test_a_fork_survives_or_ends_in_a_typed_way(function: Callable[[], object], cause: Cause, kind: str) -> None:
-    seconds = 0.3 if cause is Cause.TIMEOUT else 60
+    seconds = 0.1 if cause is Cause.TIMEOUT else 60
     ending = call(Local(lambda parent: function()), {}, seconds=seconds).ending
     assert (ending.cause, ending.kind) == (cause, kind)
     if cause is Cause.RAISED:  # Python's own exceptions are no crash

@@ -21,6 +21,7 @@ from opscope.base.children.child import Child
 from opscope.base.children.ending import Cause, ChildEnded, Deadline
 from opscope.base.children.process_tree import children_of
 from opscope.base.tests.captured import captured
+from opscope.base.tests.held import held
 from opscope.base.tests.own_fork_server import own_fork_server
 from opscope.base.tests.processes import are_gone
 
@@ -101,7 +102,13 @@ def test_a_child_with_its_own_settings_does_not_decide_those_of_the_server(
     assert second not in children_of(os.getpid()), "without a child it has ended"
 
 
-@pytest.mark.parametrize("name", ["PYTHONHASHSEED", "XLA_FLAGS", "LD_LIBRARY_PATH", "COVERAGE_PROCESS_START"])
+@pytest.mark.parametrize(
+    "name",
+    held(
+        ["PYTHONHASHSEED", "XLA_FLAGS", "LD_LIBRARY_PATH", "COVERAGE_PROCESS_START"],
+        {"PYTHONHASHSEED": "XLA_FLAGS", "LD_LIBRARY_PATH": "XLA_FLAGS"},  # all of one list
+    ),
+)
 def test_what_is_read_when_an_interpreter_starts_needs_one(name: str) -> None:
     value = "" if name.startswith("COVERAGE") else "1"
     if name == "XLA_FLAGS":

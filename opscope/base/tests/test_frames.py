@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from opscope.base.children import frames
 from opscope.base.children.frames import LIMIT, Decoder, ProtocolError, encode, new_token
 from opscope.base.tests.unhurried import UNHURRIED
 
@@ -59,9 +60,11 @@ def test_a_frame_of_another_child_is_garbage():
         list(Decoder(token).feed(encode({"a": 1}, other)))
 
 
-def test_a_message_that_is_too_long_is_refused_where_it_is_sent():
+def test_a_message_that_is_too_long_is_refused_where_it_is_sent(monkeypatch):
+    monkeypatch.setattr(frames, "LIMIT", 1000)
+    encode({"a": "x" * 900})
     with pytest.raises(ProtocolError, match="at most"):
-        encode({"a": "x" * LIMIT})
+        encode({"a": "x" * 1000})
 
 
 def test_half_a_frame_is_no_frame():

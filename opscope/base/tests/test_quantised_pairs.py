@@ -91,7 +91,8 @@ def xla(source: str, x: np.ndarray) -> np.ndarray:
     )
 
 
-@pytest.mark.parametrize("relu", [False, True])
+# quick: [True], which is that and a relu
+@pytest.mark.parametrize("relu", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_convolution_between_pairs_is_one_of_quantised_tensors(relu: bool):
     source = network(relu=relu)
     text, integers = rewritten(source)

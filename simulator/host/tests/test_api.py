@@ -254,7 +254,8 @@ def test_an_image_is_compiled_for_a_card_that_is_not_there_and_gives_the_same_bi
 
 @pytest.mark.parametrize(
     ("arch", "rows", "mask"),
-    [("Grayskull", [1, 11], 2050), ("Wormhole_B0", [], 0), ("Blackhole", [2], 4)],
+    # quick: rows that are not there, and none
+    [("Grayskull", [1, 11], 2050), ("Wormhole_B0", [], 0), pytest.param("Blackhole", [2], 4, marks=pytest.mark.slow)],
 )
 def test_equal_modules_are_equal_images_whose_descriptors_are_taken_back(
     arch: str, rows: list[int], mask: int, tmp_path: Path

@@ -152,7 +152,7 @@ def test_the_netlist_says_the_microbatch_and_runs_all_of_it() -> None:
     device.compile_for((pybuda.Tensor((1, 1, 32, 64)),), None, microbatch_size=4)
     compilation = device.compiled[0].compilation
     assert compilation.program is not None
-    netlist = yaml.safe_load(compilation.netlist_text)
+    netlist = yaml.load(compilation.netlist_text, yaml.CSafeLoader)
     assert {graph["input_count"] for graph in netlist["graphs"].values()} == {4}
     ((_, instructions),) = netlist["programs"][0].items()
     assert instructions[1]["var"]["$c_microbatch_size"] == 4

@@ -52,7 +52,7 @@ def test_a_device_is_compiled_and_what_it_computes_is_that_of_the_cpu(monkeypatc
     assert made.outputs[0].value() is made.golden_outputs[0]
     assert made.initial_graph.node("m.product").spec.type == "matmul"
     assert made.netlist_filename == "tt_build/test_out/sanity_netlist.yaml"
-    assert "queues" in yaml.safe_load(Path(made.netlist_filename).read_text())
+    assert "queues" in yaml.load(Path(made.netlist_filename).read_text(), yaml.CSafeLoader)
     pybuda.shutdown()
     monkeypatch.setattr(card_program.CardProgram, "run", lambda *_: [np.cos(X)])  # a card that computes another thing
     with pytest.raises(PyBudaError, match=r"expected output 0 of the card to correlate with the CPU's by 0\.99"):
@@ -65,12 +65,12 @@ def test_a_configuration_counts_for_one_compilation_alone() -> None:
     device = card()
     pybuda.config._get_global_compiler_config().default_df_override = pybuda.DataFormat.Float32
     made = pybuda.pybuda_compile(device, "g", pybuda.Tensor(X.shape), compiler_cfg=config(), microbatch_size=2)
-    netlist = yaml.safe_load(Path(made.netlist_filename or "").read_text())
+    netlist = yaml.load(Path(made.netlist_filename or "").read_text(), yaml.CSafeLoader)
     assert {queue["df"] for queue in netlist["queues"].values()} == {"Float16_b"}
     assert {graph["input_count"] for graph in netlist["graphs"].values()} == {2}
     assert (made.outputs[0].shape, made.outputs[0].has_value()) == (X.shape, False)
     made = pybuda.pybuda_compile(device, "g", X)
-    netlist = yaml.safe_load(Path(made.netlist_filename or "").read_text())
+    netlist = yaml.load(Path(made.netlist_filename or "").read_text(), yaml.CSafeLoader)
     assert {queue["df"] for queue in netlist["queues"].values()} == {"Float32"}
 
 
@@ -244,7 +244,14 @@ def test_gradients_of_inputs_are_verified_also_where_nothing_is_trained(monkeypa
         pybuda.verify.verify_module(Doubled("m"), [X.shape], without)
 
 
-@pytest.mark.parametrize(("wrong", "named"), [("backward", "gradient of"), ("optimizer", "after the step")])
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        # quick: the gradients of test_gradients_of_inputs_are_verified_also_where_nothing_is_trained
+        pytest.param("backward", "gradient of", marks=pytest.mark.slow),
+        ("optimizer", "after the step"),
+    ],
+)
 def test_training_that_goes_wrong_is_named(wrong: str, named: str, monkeypatch: pytest.MonkeyPatch) -> None:
     run = card_program.CardProgram.run
 
@@ -350,7 +357,7 @@ def test_devices_are_there_after_their_verification(tmp_path: Path) -> None:
         (device,) = pybuda.pybudaglobal.get_devices()
         written = device._compile_output.netlist_filename
         assert written == str(tmp_path / f"{name}_netlist.yaml"), "the options are still there, too"
-        assert "queues" in yaml.safe_load(Path(written).read_text())
+        assert "queues" in yaml.load(Path(written).read_text(), yaml.CSafeLoader)
         with pytest.raises(PyBudaError, match="push_to_inputs before shutdown"):
             device.push_to_inputs(X)
     pybuda.pybuda_reset()
@@ -379,7 +386,12 @@ NEAR_ONE = (1 + np.random.default_rng(3).random((1, 1, 64, 1)) / 128 + np.zeros(
 
 
 @pytest.mark.filterwarnings("ignore::opscope.simulator.host.devices.tt_device.SimulatedSilicon")
-@pytest.mark.parametrize("by_module", [False, True], ids=["pybuda_compile", "verify_module"])
+@pytest.mark.parametrize(
+    "by_module",
+    # quick: the other; that it compares too, test_a_device_is_compiled_and_what_it_computes_is_that_of_the_cpu
+    [pytest.param(False, marks=pytest.mark.slow), True],
+    ids=["pybuda_compile", "verify_module"],
+)
 def test_a_golden_ignores_formats_unless_told_otherwise(by_module: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     def compare(
         kind: pybuda.BackendType = pybuda.BackendType.Golden,
@@ -431,7 +443,7 @@ def test_input_queues_have_the_names_of_forwards_arguments() -> None:
     pybuda.set_configuration_options(enable_auto_fusing=False)
     pybuda.insert_nop("x", "subtract_0")
     made = pybuda.pybuda_compile(card(module=Named("m")), "g", X, X, X, X, verify_cfg=pybuda.VerifyConfig())
-    netlist = yaml.safe_load(Path(made.netlist_filename or "").read_text())
+    netlist = yaml.load(Path(made.netlist_filename or "").read_text(), yaml.CSafeLoader)
     inputs = {
         name for name, queue in netlist["queues"].items() if queue["input"] == "HOST" and queue["type"] == "queue"
     }
@@ -456,7 +468,7 @@ def test_one_left_side_of_several_products_is_read_again_for_each() -> None:
     acts = np.random.default_rng(0).standard_normal((1, 8, 64, 32)).astype(np.float32)
     pybuda.override_op_size("mm", (2, 1))
     made = pybuda.pybuda_compile(card(module=OneForAll("m")), "g", acts, verify_cfg=pybuda.VerifyConfig())
-    netlist = yaml.safe_load(Path(made.netlist_filename or "").read_text())
+    netlist = yaml.load(Path(made.netlist_filename or "").read_text(), yaml.CSafeLoader)
     (graph,) = netlist["graphs"].values()
     assert graph["mm"]["input_0_tms"] == [{"broadcast": {"z": 8}}]
     assert graph["mm"]["t"] == 8

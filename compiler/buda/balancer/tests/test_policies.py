@@ -58,9 +58,9 @@ def test_maximize_t_takes_the_largest_t() -> None:
 
 
 def test_random_repeats_with_its_seed_and_only_then() -> None:
-    draws = {seed: single("Random", seed=seed).choices["mm"].model for seed in range(8)}
+    draws = {seed: single("Random", seed=seed).choices["mm"].model for seed in range(5)}
     assert single("Random", seed=3).choices["mm"].model == draws[3]
-    assert len(set(draws.values())) > 4
+    assert len(set(draws.values())) > 2
 
 
 @pytest.mark.parametrize("target", [60_000, 100_000, 400_000])

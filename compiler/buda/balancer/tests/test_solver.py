@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 
 from opscope.compiler.buda.balancer.budget import Budget
@@ -26,8 +28,14 @@ GRAPHS = {
 }
 
 
-def solver_of(graph: BudaGraph) -> Solver:
-    return Solver(graph, {name: legal.models for name, legal in legalize_graph(graph, BUDGET).items()})
+@cache
+def models_of(name: str) -> dict[str, tuple[OpModel, ...]]:
+    """The legal op models of one of the graphs, by op."""
+    return {op: legal.models for op, legal in legalize_graph(GRAPHS[name], BUDGET).items()}
+
+
+def solver_of(name: str) -> Solver:
+    return Solver(GRAPHS[name], models_of(name))
 
 
 def inner_edges(graph: BudaGraph) -> list[Edge]:
@@ -40,10 +48,9 @@ def fits(graph: BudaGraph, edge: Edge, producer: OpModel, consumer: OpModel) -> 
 
 @pytest.mark.parametrize("name", GRAPHS)
 def test_what_is_left_is_the_largest_consistent_set(name: str) -> None:
-    graph = GRAPHS[name]
-    solver = solver_of(graph)
+    graph, solver = GRAPHS[name], solver_of(name)
     edges = [edge for edge in inner_edges(graph) if edge not in solver.cuts]
-    left = {node.name: list(legalize_graph(graph, BUDGET)[node.name].models) for node in graph.ops}
+    left = {op: list(models) for op, models in models_of(name).items()}
     changed = True
     while changed:
         changed = False
@@ -60,7 +67,7 @@ def test_what_is_left_is_the_largest_consistent_set(name: str) -> None:
 def test_choices_fit_along_every_edge(name: str) -> None:
     graph = GRAPHS[name]
     for pick in (0, -1):
-        solver, chosen = solver_of(graph), {}
+        solver, chosen = solver_of(name), {}
         for node in graph.ops:
             chosen[node.name] = solver.at(node.name)[pick]
             solver.set(node.name, chosen[node.name])
@@ -70,7 +77,7 @@ def test_choices_fit_along_every_edge(name: str) -> None:
 
 def test_a_convolution_forces_z_major_gathering() -> None:
     """TT-Buda: behind vslice and hstack the gathering op streams RZ and the dense matmul R, or neither streams."""
-    solver = solver_of(GRAPHS["convolution"])
+    solver = solver_of("convolution")
     assert {m.stream.dir for m in solver.at("gather") if not m.stream.none} == {"RZ"}
     assert {m.stream.dir for m in solver.at("mm")} == {"R"}
     gather = next(m for m in solver.at("gather") if not m.stream.none)
@@ -79,8 +86,7 @@ def test_a_convolution_forces_z_major_gathering() -> None:
 
 
 def test_rewind_restores_everything() -> None:
-    graph = GRAPHS["fork"]
-    solver = solver_of(graph)
+    graph, solver = GRAPHS["fork"], solver_of("fork")
     before = {node.name: solver.domain(node.name) for node in graph.ops}
     cuts = list(solver.cuts)
     mark = solver.mark()
@@ -122,7 +128,7 @@ def test_a_model_that_fits_to_no_other_is_gone_wherever_it_stands() -> None:
 
 
 def test_only_possible_models_are_chosen() -> None:
-    solver = solver_of(GRAPHS["convolution"])
+    solver = solver_of("convolution")
     first, other = solver.at("gather")[:2]
     solver.set("gather", first)
     with pytest.raises(CompilerInputError, match=r"gather: expected one of 1 possible op models"):

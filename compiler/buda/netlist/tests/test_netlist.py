@@ -38,13 +38,17 @@ CASES = [
     ("attention", "NLP", "e150", ("multiply_0", "matmul_5")),
     ("attention", "Random", "n150", ()),
     ("convnet", "Ribbon", "e150", ("reduce_1",)),
-    ("convnet", "MaximizeTMinimizeGrid", "n150", ()),
     ("layer", "MinimizeGrid", "e150", ("add_0",)),
     ("turned", "NLP", "n150", ("tanh_0",)),
 ]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(case[:3]))
+@pytest.mark.parametrize(
+    "case",
+    # quick: the same graph by another policy
+    [*CASES, pytest.param(("convnet", "MaximizeTMinimizeGrid", "n150", ()), marks=pytest.mark.slow)],
+    ids=lambda case: "-".join(case[:3]),
+)
 def test_a_netlist_reads_back_and_runs_as_its_plan_did(case: tuple[str, str, str, tuple[str, ...]]) -> None:
     name, policy, board, breaks = case
     breaks = tuple(b for b in breaks if b in {node.name for node in model(name).graph.ops})
@@ -340,16 +344,16 @@ def test_the_command_shows_checks_and_writes(tmp_path) -> None:
 
 def test_a_queue_that_is_read_while_another_is_written_shares_no_bytes_with_it() -> None:
     """The second epoch reads what the first one left and writes its own result."""
-    raw = yaml.safe_load(text_of())
+    raw = yaml.load(text_of(), yaml.CSafeLoader)
     output = raw["queues"]["output0"] | {"loc": "dram"}
     del output["host"]
     for address in (256, 256 + 15 * 2080 - 32):
         raw["queues"]["output0"] = output | {"dram": [[2, address]]}
         message = f"queues.output0: expected DRAM of its own, got channel 2 at {address:#x}, where e2e_matmul_0_0 is"
         with pytest.raises(CompilerInputError, match=message):
-            check(parse(yaml.safe_dump(raw, sort_keys=False)))
+            check(parse(yaml.dump(raw, Dumper=yaml.CSafeDumper, sort_keys=False)))
     raw["queues"]["output0"] = output | {"dram": [[2, 256 + 15 * 2080]]}
-    check(parse(yaml.safe_dump(raw, sort_keys=False)))
+    check(parse(yaml.dump(raw, Dumper=yaml.CSafeDumper, sort_keys=False)))
 
 
 def test_small_tiles_and_reduced_ones_hold_fewer_elements() -> None:

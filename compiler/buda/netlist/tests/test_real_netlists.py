@@ -71,7 +71,14 @@ def test_a_sample_of_small_netlists_passes() -> None:
     assert set(results.values()) == {"passed"}
 
 
-@pytest.mark.parametrize("name", ["fork_pipe__test_packer_serial_fork_pipe", "templates__test_softmax"])
+@pytest.mark.parametrize(
+    "name",
+    # quick: the other; a softmax's graphs, test_the_command_and_the_compiler_agree_on_a_sample
+    [
+        "fork_pipe__test_packer_serial_fork_pipe",
+        pytest.param("templates__test_softmax", marks=pytest.mark.slow),
+    ],
+)
 def test_a_template_passes_with_values_of_ours(name: str) -> None:
     (outcome,) = netlist_corpus.outcomes_of_templates(name)
     assert (outcome.result, outcome.why) == ("passed", "")

@@ -88,7 +88,7 @@ def netlist(
         "programs": [{"run": [{"execute": {"graph_name": "fwd_0", "queue_settings": {}}}]}],
         "test-config": {"comparison-config": comparison or CLOSE, "stimulus-config": stimulus or UNIFORM},
     }
-    return yaml.safe_dump(raw, sort_keys=False)
+    return yaml.dump(raw, Dumper=yaml.CSafeDumper, sort_keys=False)
 
 
 def simulator(data: bytes, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
@@ -298,7 +298,7 @@ def test_a_sparse_product_adds_the_first_row_of_each_tile_of_its_bias() -> None:
     (got,) = simulator(binary.write(to_binary(parse(text), parameters={}).binary), [tile, activations, encoding, bias])
     assert (got[0, :32] == np.arange(32)).all()
     assert (got[0, 32:] == np.arange(32) + 2).all()
-    raw = yaml.safe_load(text)
+    raw = yaml.load(text, yaml.CSafeLoader)
     golden = Golden(raw).run(dict(zip(raw["queues"], [tile, activations, encoding, bias], strict=False)))
     np.testing.assert_array_equal(golden["out"], got)
 
@@ -323,7 +323,7 @@ def test_an_encoding_of_numbers_is_marked_as_ours() -> None:
     ],
 )
 def test_what_is_no_encoding_is_refused(words: list[int], why: str) -> None:
-    raw = yaml.safe_load(netlist(*CASES["sparse tiles"]))
+    raw = yaml.load(netlist(*CASES["sparse tiles"]), yaml.CSafeLoader)
     inputs = inputs_of(raw, configs.read(raw), 0)
     codes = np.zeros(2048, np.uint16)
     codes[: len(words)] = words[:2048]
@@ -339,7 +339,7 @@ def test_what_is_no_encoding_is_refused(words: list[int], why: str) -> None:
 
 def test_steps_count_by_tiles_or_begin_anew_in_each_row_or_column() -> None:
     """tt-budabackend: verif/verif_rand_utils.cpp; the next tile of a row begins 32 on, whatever the increment is."""
-    raw = yaml.safe_load(netlist({"type": "nop"}, [q(1, 2, 2, "Float32")], f(1, 2, 2, "Float32")))
+    raw = yaml.load(netlist({"type": "nop"}, [q(1, 2, 2, "Float32")], f(1, 2, 2, "Float32")), yaml.CSafeLoader)
     got = {}
     for kind in ("Step", "StepRowwise", "StepColumnwise"):
         rule = {"type": kind, "step_start": 5, "step_increment": 2}
@@ -352,7 +352,7 @@ def test_steps_count_by_tiles_or_begin_anew_in_each_row_or_column() -> None:
 
 def test_sums_of_a_sparse_product_are_those_of_its_dense_matrix() -> None:
     """The encoding, read by hand: every 1 of every tile that it places, in a matrix of zeros."""
-    raw = yaml.safe_load(netlist(*CASES["sparse tiles"]))
+    raw = yaml.load(netlist(*CASES["sparse tiles"]), yaml.CSafeLoader)
     inputs = inputs_of(raw, configs.read(raw), 0)
     words = inputs["in2"].astype(np.uint32).reshape(-1).view(np.uint16).tolist()
     dense, at, t = np.zeros((2, 3 * 32, 4 * 32)), 0, 0
@@ -374,7 +374,7 @@ def test_sums_of_a_sparse_product_are_those_of_its_dense_matrix() -> None:
 
 
 def test_a_queue_is_drawn_by_its_rule_and_the_seed() -> None:
-    raw = yaml.safe_load(netlist(*CASES["bias"]))
+    raw = yaml.load(netlist(*CASES["bias"]), yaml.CSafeLoader)
     rule = configs.read(raw)
     one, again, other = (inputs_of(raw, rule, seed) for seed in (0, 0, 1))
     assert all((one[name] == again[name]).all() and (one[name] != other[name]).any() for name in one)
@@ -393,7 +393,7 @@ def test_a_queue_is_drawn_by_its_rule_and_the_seed() -> None:
 
 
 def test_constants_have_their_names_values_where_inputs_and_outputs_are_named() -> None:
-    raw = yaml.safe_load(netlist({"type": "nop"}, [q(1, 1, 1)], f(1, 1, 1)))
+    raw = yaml.load(netlist({"type": "nop"}, [q(1, 1, 1)], f(1, 1, 1)), yaml.CSafeLoader)
     names = ["norm_var_plus_eps", "norm_mean.0", "norm_var.0", "dc.reduce_sum.0", "weights"]
     raw["queues"] |= dict.fromkeys(names, raw["queues"]["in0"])
     drawn = inputs_of(raw, configs.read(raw), 0)
@@ -424,10 +424,10 @@ def test_a_meaningless_test_config_is_refused() -> None:
         ({"comparison-config": {**CLOSE, "type": "Near"}}, "comparison-config.type: expected Exact, AllClose"),
         ({"comparison-config": {**CLOSE, "check_tile_rows_range": [0, 4]}}, "expected first and last from 1 to 32"),
     ):
-        raw = yaml.safe_load(text)
+        raw = yaml.load(text, yaml.CSafeLoader)
         raw["test-config"].update(change)
         with pytest.raises(CompilerInputError) as caught:
-            run_test_config(yaml.safe_dump(raw, sort_keys=False), simulator)
+            run_test_config(yaml.dump(raw, Dumper=yaml.CSafeDumper, sort_keys=False), simulator)
         assert message in str(caught.value)
 
 
@@ -436,14 +436,14 @@ def test_a_golden_without_numbers_is_no_pass() -> None:
     with pytest.raises(NotModelledError, match="out: expected numbers, got NaN"):
         run_test_config(netlist({"type": "sqrt"}, [q(1, 1, 1)], f(1, 1, 1), negative), simulator)
     # Where the netlist does not say how to draw them, they are drawn positive, and the verdict says so.
-    raw = yaml.safe_load(netlist({"type": "sqrt"}, [q(1, 1, 1)], f(1, 1, 1)))
+    raw = yaml.load(netlist({"type": "sqrt"}, [q(1, 1, 1)], f(1, 1, 1)), yaml.CSafeLoader)
     del raw["test-config"]["stimulus-config"]
-    verdict = run_test_config(yaml.safe_dump(raw, sort_keys=False), simulator)
+    verdict = run_test_config(yaml.dump(raw, Dumper=yaml.CSafeDumper, sort_keys=False), simulator)
     assert (verdict.passed, verdict.positive) == (True, True)
 
 
 def test_a_result_that_rounding_alone_changes_says_nothing() -> None:
-    raw = yaml.safe_load(netlist({"type": "nop"}, [q(1, 1, 1), q(1, 1, 1)], f(1, 1, 1)))
+    raw = yaml.load(netlist({"type": "nop"}, [q(1, 1, 1), q(1, 1, 1)], f(1, 1, 1)), yaml.CSafeLoader)
     row = {**raw["graphs"]["fwd_0"]["f"], "inputs": ["in0", "in1"], "in_df": ["Float16_b"] * 2}
     raw["graphs"]["fwd_0"] |= {
         "f": {**row, "type": "subtract", "inputs": ["large", "in1"]},  # in0 again: in float32 no digit of it is left
@@ -455,21 +455,21 @@ def test_a_result_that_rounding_alone_changes_says_nothing() -> None:
         "overrides": {"in1": {"type": "Constant", "constant_value": 1e9}},
     }
     with pytest.raises(NotModelledError, match="out: expected numbers that rounding to float32 leaves as they are"):
-        run_test_config(yaml.safe_dump(raw, sort_keys=False), simulator)
+        run_test_config(yaml.dump(raw, Dumper=yaml.CSafeDumper, sort_keys=False), simulator)
     raw["queues"]["sum"] = {**raw["queues"]["out"], "input": "same", "host": [8192]}
-    verdict = run_test_config(yaml.safe_dump(raw, sort_keys=False), simulator)
+    verdict = run_test_config(yaml.dump(raw, Dumper=yaml.CSafeDumper, sort_keys=False), simulator)
     assert (verdict.passed, verdict.why, verdict.unstable) == (True, "", ("out",))
 
     def wrong(data: bytes, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
         return [-value for value in simulator(data, inputs)]
 
-    verdict = run_test_config(yaml.safe_dump(raw, sort_keys=False), wrong)
+    verdict = run_test_config(yaml.dump(raw, Dumper=yaml.CSafeDumper, sort_keys=False), wrong)
     assert not verdict.passed
     assert verdict.why.startswith("sum")
 
 
 def test_inputs_are_counted() -> None:
-    raw = yaml.safe_load(netlist({"type": "nop"}, [q(1, 1, 1)], f(1, 1, 1)))
+    raw = yaml.load(netlist({"type": "nop"}, [q(1, 1, 1)], f(1, 1, 1)), yaml.CSafeLoader)
     raw["test-config"]["test-args"] = {"microbatch_count": 3, "minibatch_count": 2, "microbatch_size": 99}
     assert asked_inputs(raw, configs.read(raw)) == 2 * 3 * 2
 
@@ -488,11 +488,11 @@ def test_the_command_says_by_its_exit_code_whether_the_test_passed(tmp_path: Pat
     text = netlist({"type": "exp"}, [q(1, 1, 1)], f(1, 1, 1))
     good, strict, none = (tmp_path / f"{name}.yaml" for name in ("good", "strict", "none"))
     good.write_text(text)
-    raw = yaml.safe_load(text)
+    raw = yaml.load(text, yaml.CSafeLoader)
     raw["test-config"]["comparison-config"] = {"type": "Exact"}
-    strict.write_text(yaml.safe_dump(raw, sort_keys=False))
+    strict.write_text(yaml.dump(raw, Dumper=yaml.CSafeDumper, sort_keys=False))
     del raw["test-config"]
-    none.write_text(yaml.safe_dump(raw, sort_keys=False))
+    none.write_text(yaml.dump(raw, Dumper=yaml.CSafeDumper, sort_keys=False))
     results = [CliRunner().invoke(netlist_command, [str(path), "--run-test-config"]) for path in (good, strict, none)]
     assert [row.exit_code for row in results] == [0, 1, 2]
     assert results[0].output == "passed: out; 2 of 2 inputs compared\n"
@@ -523,10 +523,12 @@ def test_a_step_of_a_fused_op_is_reduced(dim: str, last: bool) -> None:
         "output": "output",
     }
     inputs = [q(2, 3, 3), q(2, 3, 3), *([] if last else [q(2, rows, cols)])]
-    raw = yaml.safe_load(netlist({"type": "fused_op", "attributes": {"fused_op_id": 0}}, inputs, f(2, rows, cols)))
+    raw = yaml.load(
+        netlist({"type": "fused_op", "attributes": {"fused_op_id": 0}}, inputs, f(2, rows, cols)), yaml.CSafeLoader
+    )
     schedules = [[{"a": add}], [{"b": maximum}], *([] if last else [[{"c": less}]])]
     raw["fused_ops"] = {0: {"inputs": len(inputs), "intermediates": 2, "schedules": schedules}}
-    text = yaml.safe_dump(raw, sort_keys=False)
+    text = yaml.dump(raw, Dumper=yaml.CSafeDumper, sort_keys=False)
 
     def both_ways(data: bytes, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
         executable = Device("n150").load(data)

@@ -105,7 +105,7 @@ def training() -> dict[str, Any]:
 
 
 def text_of(raw: dict[str, Any]) -> str:
-    return yaml.safe_dump(raw, sort_keys=False)
+    return yaml.dump(raw, Dumper=yaml.CSafeDumper, sort_keys=False)
 
 
 def never(data: bytes, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
