@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 
 from opscope.base import damage
+from opscope.base.tests.in_this_process import in_this_process
+from opscope.harness.prepare import split_guard
 from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.ledger import ledger
@@ -41,7 +43,14 @@ def cache(tmp_path_factory):
     return tmp_path_factory.mktemp("cache")
 
 
-def test_split_gives_one_module_per_unique_op():
+@pytest.fixture
+def no_fork():
+    """Beside `test_split_outlives_a_parser_that_does_not`, which has a fork each time."""
+    with in_this_process(split_guard):
+        yield
+
+
+def test_split_gives_one_module_per_unique_op(no_fork):
     ops = split(MODULE)
     assert [(op.op_name, len(op.uses)) for op in ops] == [
         ("stablehlo.dot_general", 1),
@@ -92,7 +101,7 @@ def test_split_outlives_a_parser_that_does_not(tmp_path: Path) -> None:
         split(tmp_path / "pipe.mlir")
 
 
-def test_split_reads_a_path_too(tmp_path):
+def test_split_reads_a_path_too(tmp_path, no_fork):
     (tmp_path / "toy.mlir").write_text(MODULE)
     ids = [op.op_id for op in split(MODULE)]
     assert [op.op_id for op in split(str(tmp_path / "toy.mlir"))] == ids
