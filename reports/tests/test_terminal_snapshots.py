@@ -64,9 +64,7 @@ def words(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("demo")
     url = fresh(folder / "db.sqlite")
     for night in replay.nights(LAST, 0, 2):
-        for run_dir in replay.write_night(folder, night):
-            if run_dir.name.endswith("reference-n150"):
-                publish(run_dir, url)
+        publish(next(run for run in replay.write_night(folder, night) if run.name.endswith("reference-n150")), url)
     run = folder / f"demo-{LAST:%Y%m%d}-reference-n150"
     assert run.is_dir()
     return {"DB": url, "RUN": str(run), "OP": "edb467609e022bfa"}

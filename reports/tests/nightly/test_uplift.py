@@ -608,6 +608,7 @@ class Server(BaseHTTPRequestHandler):
     comments: dict[int, str]
     calls: list[str]
     refuses: bool
+    wbufsize = -1  # an answer in one packet: for a second one the first is acknowledged late
 
     def log_message(self, *_: object) -> None:
         pass
