@@ -12,6 +12,7 @@ from typing import NamedTuple
 import click
 import pytest
 
+from opscope.base.tests.statements import parsed
 from opscope.harness.cli.main import root
 from opscope.harness.run import command_line
 
@@ -22,8 +23,6 @@ GENERATORS = frozenset({"harness/cli/command_reference.py", "reports/commands/ne
 OF_A_CHECKOUT = re.compile(r"\bdocs/|\bmake [a-z-]+|\bpython -m (opscope\.)?ci\b|(?<![\w.])\.?ci/(?!owners|nightly)")
 _MAY_HINT = re.compile(r"""; (["']\s*f?["'])?try |hint|Error\(|["'`]opscope [a-z]""", re.IGNORECASE)
 """What a statement with a hint has in it."""
-_STATEMENTS = re.compile(r"\n(?=[A-Za-z_])")
-"""Where the statements of a module part."""
 _WITH_HINTS = frozenset({ast.Constant, ast.JoinedStr, ast.Call, ast.Assign})
 """Kinds of nodes that `texts_of` looks at: one in five."""
 _LINE = re.compile(r"`opscope [a-z][^`]*`")
@@ -64,24 +63,10 @@ def _hints() -> Iterator[Hint]:
             name = path.relative_to(HOME).as_posix()
             if "/tests/" in name or name in GENERATORS:
                 continue
-            for line, tree in parsed(path.read_text()):
+            for line, tree in parsed(path.read_text(), _MAY_HINT):
                 for node in ast.walk(tree):
                     for text in texts_of(node) if type(node) in _WITH_HINTS else ():
                         yield Hint(f"{name}:{line + getattr(node, 'lineno', 0)}", text)
-
-
-def parsed(source: str) -> list[tuple[int, ast.AST]]:
-    """Those statements of a module that may have a hint, with how many lines are before each: the others take twice as
-    long to parse. All as one where a line of a text looks like the beginning of a statement."""
-    line, found = 0, []
-    for statement in _STATEMENTS.split(source):
-        if _MAY_HINT.search(statement):
-            try:
-                found.append((line, ast.parse(statement)))
-            except SyntaxError:
-                return [(0, ast.parse(source))]
-        line += statement.count("\n") + 1
-    return found
 
 
 def texts_of(node: ast.AST) -> Iterator[str]:
