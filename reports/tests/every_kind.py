@@ -74,9 +74,7 @@ def write(folder: Path) -> list[Path]:
         )
         nights.add("own", "n150", day, _compiled(day), minute=30, card="host")
         if day < 2:
-            nights.add(
-                "iree", "n150", day, _on_host(SAME) | {"tanh": WRONG if day else RIGHT}, minute=40, card="host"
-            )
+            nights.add("iree", "n150", day, _on_host(SAME) | {"tanh": WRONG if day else RIGHT}, minute=40, card="host")
     # On the third date n150 has a second night, and tonight an op that failed was tried again and is right.
     nights.add("reference", "n150", 2, _device(2) | {"exponential": RIGHT}, minute=600)
     again = {name: _skipped(op) for name, op in _device(3).items()} | {"power": RIGHT}

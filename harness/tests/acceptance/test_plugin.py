@@ -137,7 +137,8 @@ def test_a_plugin_that_shuffles_tests_changes_no_order(place: Place, workers: tu
 
 
 NET = """func.func @main(%x: tensor<4x4xf32>) -> tensor<4xf32> {
-  %0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0] : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0]
+      : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   %1 = stablehlo.tanh %0 : tensor<4x4xf32>
   %2 = stablehlo.abs %1 : tensor<4x4xf32>
   %3 = stablehlo.negate %2 : tensor<4x4xf32>

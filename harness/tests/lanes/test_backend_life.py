@@ -113,8 +113,9 @@ STEPS = ("load", "open", "target", "fingerprint", "warm_up")
 def test_an_error_in_a_step_names_it(tmp_path: Path, notes: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(threading.Thread, "start", lambda self: None)  # that of the library, in this process
+    raised = rf"expected {step}\(\) without an error, got RuntimeError: no luck in {step}; try .*doc"
     for what, expected in (
-        ("error", rf"^--backend .*: expected {step}\(\) without an error, got RuntimeError: no luck in {step}; try .*doc"),
+        ("error", f"^--backend .*: {raised}"),
         ("backend error", r"^--backend .*: expected a chip, got no chip; try another machine$"),
     ):
         (folder := tmp_path / what).mkdir()
