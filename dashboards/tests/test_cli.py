@@ -16,6 +16,7 @@ from opscope.dashboards.results import results_uri
 from opscope.harness.cli.main import main
 from opscope.harness.record.errors import InputError
 from opscope.reports.publish.publish import publish
+from opscope.reports.tests.night_runs import copy_of, fresh
 from opscope.reports.tests.sample_run import make_run
 
 
@@ -34,11 +35,17 @@ def says(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str
     return int(end.value.code or 0), out, err
 
 
-@pytest.fixture
-def database(tmp_path: Path) -> str:
-    url = f"sqlite:///{tmp_path / 'r <1>.sqlite'}"
-    publish(make_run(tmp_path / "run"), url)
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("published")
+    url = fresh(folder / "r.sqlite")
+    publish(make_run(folder / "run"), url)
     return url
+
+
+@pytest.fixture
+def database(published: str, tmp_path: Path) -> str:
+    return copy_of(published, tmp_path / "r <1>.sqlite")
 
 
 @pytest.mark.parametrize(

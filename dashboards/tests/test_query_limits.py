@@ -22,7 +22,7 @@ ENDLESS = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELEC
 
 @pytest.fixture
 def connection(monkeypatch: pytest.MonkeyPatch) -> Iterator[sqlite3.Connection]:
-    monkeypatch.setattr(query_limits, "SECONDS", 0.1)
+    monkeypatch.setattr(query_limits, "SECONDS", 0.02)
     with closing(sqlite3.connect(":memory:", factory=query_limits.LimitedConnection)) as one:
         yield one
 
@@ -34,7 +34,7 @@ def connection(monkeypatch: pytest.MonkeyPatch) -> Iterator[sqlite3.Connection]:
 def test_a_query_without_end_is_stopped(connection: sqlite3.Connection, what: str) -> None:
     began = time.monotonic()
     for _ in range(2):  # the connection is as good as before
-        with pytest.raises(sqlite3.OperationalError, match=r"the query took longer than 0\.1 s, so it was stopped"):
+        with pytest.raises(sqlite3.OperationalError, match=r"the query took longer than 0\.02 s, so it was stopped"):
             connection.cursor().execute(ENDLESS.format(what)).fetchall()
     assert time.monotonic() - began < 40
     assert connection.cursor().execute("SELECT 1").fetchall() == [(1,)]
@@ -43,7 +43,7 @@ def test_a_query_without_end_is_stopped(connection: sqlite3.Connection, what: st
 def test_a_connection_that_waited_is_not_stopped(connection: sqlite3.Connection) -> None:
     cursor = connection.cursor()
     cursor.execute("SELECT 1").fetchall()
-    time.sleep(0.2)
+    time.sleep(0.04)
     assert cursor.execute("SELECT COUNT(*) FROM (SELECT 1 UNION SELECT 2)").fetchall() == [(2,)]
 
 

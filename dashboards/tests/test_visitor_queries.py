@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-import json
+import re
 import sys
 from typing import Any
 
@@ -208,10 +208,16 @@ STRANGE: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("change", STRANGE, ids=lambda change: json.dumps(change)[:60])
-def test_all_else_in_a_query_is_refused(change: dict[str, Any]) -> None:
-    with pytest.raises(RefusedError, match=r"^expected [^\n]*; without an account, only what"):
-        asked(TABLE, body(table_query(**change)))
+def test_all_else_in_a_query_is_refused() -> None:
+    line, taken = re.compile(r"expected [^\n]*; without an account, only what"), []
+    for change in STRANGE:
+        try:
+            asked(TABLE, body(table_query(**change)))
+        except RefusedError as refused:
+            taken += [] if line.match(str(refused)) else [(change, str(refused))]
+        else:
+            taken.append((change, "taken"))
+    assert taken == []
 
 
 @pytest.mark.parametrize(
@@ -277,14 +283,13 @@ def test_a_filter_lists_the_values_of_its_column_alone() -> None:
             visitor_queries.request(body({**query, **change}), sent, {})
 
 
-@pytest.mark.parametrize("name", ASSETS.charts)
-def test_every_stored_chart_may_be_asked_for(name: str) -> None:
-    doc = ASSETS.charts[name]
-    params = bundle.chart(doc, ASSETS, Source("sqlite:///x"))["params"]
-    context = copy.deepcopy(viz.query_context(params))
-    context["datasource"]["id"] = 6
-    if params["viz_type"].startswith("big_number"):  # Superset's page sends no limit either
-        context["queries"][0].pop("row_limit")
-    sent = visitor_queries.chart(params, 6, ASSETS.datasets[doc.dataset].columns)
-    (query,) = visitor_queries.request(context, sent, {})["queries"]
-    assert query["filters"] == context["queries"][0]["filters"]
+def test_every_stored_chart_may_be_asked_for() -> None:
+    for name, doc in ASSETS.charts.items():
+        params = bundle.chart(doc, ASSETS, Source("sqlite:///x"))["params"]
+        context = copy.deepcopy(viz.query_context(params))
+        context["datasource"]["id"] = 6
+        if params["viz_type"].startswith("big_number"):  # Superset's page sends no limit either
+            context["queries"][0].pop("row_limit")
+        sent = visitor_queries.chart(params, 6, ASSETS.datasets[doc.dataset].columns)
+        (query,) = visitor_queries.request(context, sent, {})["queries"]
+        assert query["filters"] == context["queries"][0]["filters"], name

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
+
+from opscope.harness.cli.main import root
 
 QUERY = "from opscope.harness.cli.main import root; root.main(['sql'], standalone_mode=False)"
 LIGHT = {
     "a query": (QUERY, "opscope.harness.record.records opscope.wire pydantic sqlalchemy alembic jax numpy xdsl pytest"),
     "a query's rows as JSON": (
-        "import subprocess, sys, tempfile; url = f'sqlite:///{tempfile.mkdtemp()}/d.sqlite'; "
-        "subprocess.run([sys.executable, '-P', '-m', 'opscope.harness.cli.main', 'db', 'upgrade', '--db', url]); "
-        "from opscope.harness.cli.main import root; "
-        "root.main(['sql', 'SELECT 1 AS one', '--db', url, '--json'], standalone_mode=False)",
+        "import os; from opscope.harness.cli.main import root; "
+        "root.main(['sql', 'SELECT 1 AS one', '--db', os.environ['RESULTS'], '--json'], standalone_mode=False)",
         "opscope.harness.record.records opscope.wire pydantic sqlalchemy jax numpy xdsl pytest",
     ),
     "the version": (
@@ -69,7 +73,9 @@ def loaded(cases: dict[str, tuple[str, str]]) -> subprocess.CompletedProcess[str
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_no_heavy_package_is_imported() -> None:
+def test_no_heavy_package_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RESULTS", f"sqlite:///{tmp_path}/d.sqlite")
+    root.main(["db", "upgrade", "--db", os.environ["RESULTS"]], standalone_mode=False)
     done = loaded(LIGHT)
     assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, ["all"]), done.stderr
     broken = loaded({"a query": (f"{QUERY}; import sqlalchemy", LIGHT["a query"][1])})

@@ -58,23 +58,28 @@ SAME: dict[str, Op] = {
 
 def fill(folder: Path, url: str) -> None:
     """Publishes the nights, the oldest first, and then says that `old_reduce` is `reduce` now."""
-    nights = _Nights(folder, url)
+    for run_dir in write(folder):
+        publish(run_dir, url)
+    add_alias(url, op_id("old_reduce"), op_id("reduce"), "its text changed")
+
+
+def write(folder: Path) -> list[Path]:
+    """Writes the runs of the nights, the oldest first."""
+    nights = _Nights(folder)
     for day in range(4):
-        nights.publish("reference", "n150", day, _device(day), minute=-10)  # 23:50 the day before, in UTC
-        nights.publish("reference", "p150", day, _device(day) | _other_board(day), minute=10, lacks=day == 2)
-        nights.publish(
+        nights.add("reference", "n150", day, _device(day), minute=-10)  # 23:50 the day before, in UTC
+        nights.add("reference", "p150", day, _device(day) | _other_board(day), minute=10, lacks=day == 2)
+        nights.add(
             "xla", "n150", day, _on_host(SAME | {"reduce": RIGHT, "convolution": _conv(day)}), minute=20, card="host"
         )
-        nights.publish("own", "n150", day, _compiled(day), minute=30, card="host")
+        nights.add("own", "n150", day, _compiled(day), minute=30, card="host")
         if day < 2:
-            nights.publish(
-                "iree", "n150", day, _on_host(SAME) | {"tanh": WRONG if day else RIGHT}, minute=40, card="host"
-            )
+            nights.add("iree", "n150", day, _on_host(SAME) | {"tanh": WRONG if day else RIGHT}, minute=40, card="host")
     # On the third date n150 has a second night, and tonight an op that failed was tried again and is right.
-    nights.publish("reference", "n150", 2, _device(2) | {"exponential": RIGHT}, minute=600)
+    nights.add("reference", "n150", 2, _device(2) | {"exponential": RIGHT}, minute=600)
     again = {name: _skipped(op) for name, op in _device(3).items()} | {"power": RIGHT}
-    nights.publish("reference", "n150", 3, again, minute=-10, later=5)
-    add_alias(url, op_id("old_reduce"), op_id("reduce"), "its text changed")
+    nights.add("reference", "n150", 3, again, minute=-10, later=5)
+    return nights.runs
 
 
 def _device(day: int) -> dict[str, Op]:
@@ -121,12 +126,13 @@ def _skipped(op: Op) -> Op:
 
 
 class _Nights:
-    """Publishes nights; their runs are numbered in the order in which they come."""
+    """Writes nights; their runs are numbered in the order in which they come."""
 
-    def __init__(self, folder: Path, url: str) -> None:
-        self.folder, self.url, self.number = folder, url, 0
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.runs: list[Path] = []
 
-    def publish(
+    def add(
         self,
         backend: str,
         arch: str,
@@ -140,7 +146,6 @@ class _Nights:
     ) -> None:
         """One run of the night of that day. `lacks`: models did not arrive; `later`: minutes from the night's start;
         `card`: what the ops ran on, if it is no board."""
-        self.number += 1
         started = datetime(2026, 11, 1, 23, tzinfo=UTC) + timedelta(days=day, hours=1, minutes=minute)
         if lacks:
             ops = {name: replace(op, uses={"mlp": 1}) for name, op in ops.items() if "mlp" in op.uses}
@@ -151,7 +156,7 @@ class _Nights:
             "failed": (UNBUILT,),
             "card_type": card or f"sim-{arch}",
         }
-        run_dir = night(self.folder, self.number, ops, **record)
+        run_dir = night(self.folder, len(self.runs) + 1, ops, **record)
         log = run_dir / LOG
         log.parent.mkdir()
         log.write_text("40 times as large as they should be\n", encoding="utf-8")
@@ -162,4 +167,4 @@ class _Nights:
         norms = {"ttnn.mean": 4, "ttnn.multiply": 6} if day == LOST else {"ttnn.rms_norm": 2, "ttnn.multiply": 2}
         program = Op(cycles=1000 + 100 * day, more={"structure": Structure(ops=norms, launches=sum(norms.values()))})
         run_whole(run_dir, {"mlp": program}, backend=backend, arch=arch, card_type=record["card_type"])
-        publish(run_dir, self.url)
+        self.runs.append(run_dir)

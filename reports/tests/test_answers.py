@@ -29,8 +29,10 @@ from opscope.harness.tests.own_backend import own_backend
 from opscope.reports.database.ask import ask
 from opscope.reports.demo import replay
 from opscope.reports.publish.publish import publish
+from opscope.reports.publish.upkeep import add_alias
 from opscope.reports.records.night_record import NightRecord, join
 from opscope.reports.tests import every_kind
+from opscope.reports.tests.night_runs import fresh, record, shard_run
 from opscope.reports.tests.nights import Op, night, op_id
 from opscope.reports.tests.sample_run import make_run
 from opscope.wire.answer import text_of
@@ -228,11 +230,10 @@ compared forwards and backwards, so that ops come and go."""
 
 
 @pytest.fixture(scope="module")
-def kinds(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the database of nights of every kind: also of releases, without models, with every ending."""
+def journals(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Runs of nights of every kind: also of releases, without models, with every ending."""
     folder = tmp_path_factory.mktemp("kinds")
-    url = f"sqlite:///{folder}/n.sqlite"
-    every_kind.fill(folder, url)
+    runs = every_kind.write(folder)
     numbers = itertools.count(-10)
 
     def also(ops: dict[str, Op], release: str = "", **more: Any) -> None:
@@ -240,7 +241,7 @@ def kinds(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if release:
             began = load_run(run).record.started
             join(run, NightRecord(name=f"mine@{release}", started=began, release=release, models=("m",)))
-        publish(run, url)
+        runs.append(run)
 
     failed = tuple(ModelFailure(model=f"m_{s}", framework="jax", status=s, error="no") for s in ModelStatus)
     imports = tuple(ImportCheck(model=f"i_{s}", framework="torch", status=s, error="no") for s in ImportStatus)
@@ -258,6 +259,16 @@ def kinds(tmp_path_factory: pytest.TempPathFactory) -> Path:
             release,
             backend=f"tt@{release}",
         )
+    return runs
+
+
+@pytest.fixture(scope="module")
+def kinds(journals: list[Path]) -> Path:
+    """A folder with the database of these nights."""
+    folder = journals[0].parent
+    for run in journals:
+        publish(run, f"sqlite:///{folder}/n.sqlite")
+    add_alias(f"sqlite:///{folder}/n.sqlite", op_id("old_reduce"), op_id("reduce"), "its text changed")
     return folder
 
 
@@ -284,23 +295,22 @@ def test_answers_about_anything_of_some_nights_are_as_their_schema_says(
         held_to(name, json.loads(out))
 
 
-def test_a_cause_was_first_seen_on_the_date_of_a_night(kinds: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_cause_was_first_seen_on_the_date_of_a_night(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """In the night's zone: that of 00:50 in Berlin is the day before in UTC."""
-    url = f"sqlite:///{kinds}/n.sqlite"
-    query = "SELECT cluster FROM night_failures WHERE op_name = 'stablehlo.gather' LIMIT 1"
-    (cause,) = ask(url, query).rows[0]
+    url, began = fresh(tmp_path / "n.sqlite"), datetime(2026, 11, 4, 23, 50, tzinfo=UTC)
+    expected = record(1, started=began, zone=every_kind.ZONE, models=("a", "b"))
+    publish(shard_run(tmp_path, expected, 1, {"exp": CRASH}, started=began), url)
+    (cause,) = ask(url, "SELECT cluster FROM night_failures").rows[0]
     capfd.readouterr()
     with pytest.raises(SystemExit, match="0"):
         main(["show", str(cause)[:8], "--db", url, "--json"])
     lanes = json.loads(capfd.readouterr().out)["lanes"]
-    assert {lane["first_seen"] for lane in lanes} == {every_kind.TONIGHT}
-    assert {lane["night"][:10] for lane in lanes} == {every_kind.TONIGHT}
+    assert [(lane["first_seen"], lane["night"][:10]) for lane in lanes] == [("2026-11-05", "2026-11-05")]
 
 
-def test_a_replay_of_any_op_is_as_its_schema_says(kinds: Path) -> None:
+def test_a_replay_of_any_op_is_as_its_schema_says(journals: list[Path]) -> None:
     """`opscope replay` prints the record of the op: right, crashed, or with results of another shape."""
-    runs = [load_run(folder) for folder in sorted(kinds.glob("night*")) if (folder / "run.json").is_file()]
-    answers = [test.model_dump(mode="json") for run in runs for test in run.tests]
+    answers = [test.model_dump(mode="json") for run in map(load_run, journals) for test in run.tests]
     for answer in {form(answer): answer for answer in answers}.values():
         held_to("replay", answer)
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import click
 import pytest
 
+from opscope.base.tests.in_this_process import in_this_process
+from opscope.harness.cli import read_file
 from opscope.harness.cli.main import main, root
 from opscope.harness.record.store import JOURNAL_DIR
 from opscope.reports.tests.sample_run import make_run
@@ -135,7 +137,7 @@ def test_what_is_not_there_is_refused(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for call in CALLS[verb]:
-        with pytest.raises(SystemExit) as ended:
+        with in_this_process(read_file), pytest.raises(SystemExit) as ended:
             main([things.get(word, word) for word in call.split()])
         said = capsys.readouterr()
         assert ended.value.code == 2, (call, said)

@@ -17,11 +17,21 @@ from opscope.harness.tests.without_plugins import WITHOUT_PLUGINS
 Done = subprocess.CompletedProcess[str]
 
 
+NET = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = stablehlo.abs %x : tensor<4xf32>
+  %1 = stablehlo.tanh %0 : tensor<4xf32>
+  return %1 : tensor<4xf32>
+}"""
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("plugin")
+    folder = tmp_path_factory.mktemp("plugin")
+    (folder / "net.mlir").write_text(NET)
+    return folder
 
 
+SWEEP = ("--model", "net.mlir", "--op-by-op", "--backend", "null")
 LOADED = """
 import sys, pytest
 code = pytest.main(sys.argv[1:])
@@ -31,9 +41,8 @@ sys.exit(code)
 """A pytest that says at its end what it has imported."""
 
 
-def sweep(folder: Path, *options: str, model: tuple[str, str] = ("--model", "mnist_mlp")) -> Done:
-    command = [sys.executable, "-P", "-c", LOADED, *WITHOUT_PLUGINS, *model]
-    command += ["--op-by-op", "--backend", "null", *options]
+def sweep(folder: Path, *options: str) -> Done:
+    command = [sys.executable, "-P", "-c", LOADED, *WITHOUT_PLUGINS, *SWEEP, *options]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
 
 
@@ -79,8 +88,7 @@ def test_a_database_that_cannot_be_had_is_one_line(folder: Path, first: tuple[Pa
     run_dir, _ = first
     op = load_run(run_dir).tests[0].op_id
     report = (run_dir / "report.html").read_text()
-    model = [*WITHOUT_PLUGINS, "--model", "mnist_mlp", "--op-by-op", "--backend", "null"]
-    run = [*model, "--run-dir", str(folder / "fourth")]
+    run = [*WITHOUT_PLUGINS, *SWEEP, "--run-dir", str(folder / "fourth")]
     again = [*WITHOUT_PLUGINS, "--op", op, "--op-by-op", "--backend", "null", "--run-dir", str(run_dir)]
     # One process for all: most of the time goes into starting pytest.
     asked = [[*run, "--publish", f"{scheme}://ann:hunter2@host/db"] for scheme in REFUSED]

@@ -48,17 +48,23 @@ def written(folder: Path, numbers: tuple[int, ...]) -> list[Path]:
 
 @pytest.fixture(scope="module", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
 def url(request: pytest.FixtureRequest, runs: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A database of the last night, and of one run of the earlier one: that it is not the newest shows by that."""
     place = tmp_path_factory.mktemp("database") / "db.sqlite"
     url = fresh(place) if request.param == "sqlite" else postgres_server.shared().database()
-    for run_dir in sorted(runs.iterdir()):
+    for run_dir in (earlier(runs)[0], *sorted(runs.glob("demo-20261120-*"))):
         publish(run_dir, url)
     return url
+
+
+def earlier(runs: Path) -> list[Path]:
+    """The runs of the earlier night."""
+    return sorted({*runs.iterdir()} - {*runs.glob("demo-20261120-*")})
 
 
 @pytest.fixture(scope="module")
 def two_weeks(url: str, runs: Path) -> str:
     """The same database with more nights."""
-    for run_dir in written(runs, MORE):
+    for run_dir in (*earlier(runs)[1:], *written(runs, MORE)):
         publish(run_dir, url)
     return url
 

@@ -76,10 +76,12 @@ def test_nothing_reaches_out_of_sqlite(tmp_path: Path) -> None:
     assert {each.name for each in tmp_path.iterdir()} == {"db.sqlite", "run", "in"}
 
 
-def test_a_file_of_sqlite_answers_without_sqlalchemy_what_it_answers_with_it(tmp_path: Path) -> None:
+# quick: one question in five, and test_ask.py has each question's answer by the one way
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_file_of_sqlite_answers_without_sqlalchemy_what_it_answers_with_it(tmp_path: Path, step: int) -> None:
     url = f"sqlite:///{tmp_path / 'db.sqlite'}"
     publish(make_run(tmp_path / "run"), url)
-    for question in ask_module.questions():
+    for question in sorted(ask_module.questions())[::step]:
         assert ask(url, question) == ask(f"{url}?timeout=30", question), question
     answers_without_sqlalchemy(url)
 

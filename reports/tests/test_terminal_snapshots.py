@@ -5,6 +5,7 @@ After a change that is meant: `make terminal` writes the files anew; read the di
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from datetime import UTC, datetime
@@ -64,9 +65,7 @@ def words(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("demo")
     url = fresh(folder / "db.sqlite")
     for night in replay.nights(LAST, 0, 2):
-        for run_dir in replay.write_night(folder, night):
-            if run_dir.name.endswith("reference-n150"):
-                publish(run_dir, url)
+        publish(next(run for run in replay.write_night(folder, night) if run.name.endswith("reference-n150")), url)
     run = folder / f"demo-{LAST:%Y%m%d}-reference-n150"
     assert run.is_dir()
     return {"DB": url, "RUN": str(run), "OP": "edb467609e022bfa"}
@@ -93,14 +92,13 @@ def test_output_is_as_stored(
     assert text == stored.read_text(encoding="utf-8"), "not as stored; if that is meant: make terminal"
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("name", COMMANDS)
-def test_no_stored_word_is_broken_and_no_sentence_too_wide(name: str, width: int) -> None:
+def test_no_stored_word_is_broken_and_no_sentence_too_wide() -> None:
     """Commands that can be copied, paths and addresses stay whole, whatever the width."""
-    narrow, wide = ((STORED / f"{name}.{columns}.txt").read_text(encoding="utf-8") for columns in (width, 200))
-    too_wide = [line for line in narrow.splitlines() if len(line) > width and " " in line.strip()]
-    assert [line for line in too_wide if not re.search(r"pytest --op-by-op|opscope |/| ops = ", line)] == []
-    assert set(re.findall(r"[\w.-]{12,}", narrow)) <= set(re.findall(r"[\w.-]{12,}", wide)) | STAGES
+    for name, width in itertools.product(COMMANDS, WIDTHS):
+        narrow, wide = ((STORED / f"{name}.{columns}.txt").read_text(encoding="utf-8") for columns in (width, 200))
+        too_wide = [line for line in narrow.splitlines() if len(line) > width and " " in line.strip()]
+        assert [line for line in too_wide if not re.search(r"pytest --op-by-op|opscope |/| ops = ", line)] == [], name
+        assert set(re.findall(r"[\w.-]{12,}", narrow)) <= set(re.findall(r"[\w.-]{12,}", wide)) | STAGES, name
 
 
 def _stable(text: str, words: dict[str, str]) -> str:

@@ -84,7 +84,7 @@ def test_a_ranking_by_op_has_one_row_for_a_name_whatever_its_shapes_and_causes(t
 needs = st.dictionaries(st.sampled_from("mnopqr"), st.frozensets(st.sampled_from("abcde"), max_size=4), min_size=1)
 
 
-@settings(UNHURRIED, max_examples=80)
+@settings(UNHURRIED, max_examples=30)
 @given(needs)
 def test_the_curve_is_honest_and_never_beats_the_optimum(result: dict[str, frozenset[str]]) -> None:
     steps = curve(result)

@@ -14,6 +14,8 @@ import click
 import pytest
 
 from opscope.base import damage
+from opscope.base.tests.in_this_process import in_this_process
+from opscope.harness.cli import read_file
 from opscope.harness.cli.main import main, root
 from opscope.reports.publish.publish import publish
 from opscope.reports.tests.nights import Op, night
@@ -173,7 +175,8 @@ def test_a_wrong_call_is_one_line_with_a_hint_that_works(
     damage.forget()
     before = written(place)
     words = shlex.split(call)
-    code, out, err = called(words, capfd)
+    with in_this_process(read_file):  # but for those of its hint
+        code, out, err = called(words, capfd)
     assert (code, out) == (2, ""), (out, err)
     (line,) = err.splitlines()
     hint = line.partition("; try ")[2]

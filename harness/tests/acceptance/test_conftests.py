@@ -146,8 +146,8 @@ def with_options(place: Place) -> Place:
 
 
 def test_where_no_run_is_asked_for_a_projects_options_are_its_own(place: Place) -> None:
-    for words in ((), ("--seed", "7", "--model=x", "--workflow", "fast")):
-        done = with_options(place).run("pytest", *words)
+    theirs = ("--seed", "7", "--model=x", "--workflow", "fast")
+    for done in with_options(place).one_after_another(("pytest",), ("pytest", *theirs)):
         assert (done.code, done.err) == (0, ""), done.out + done.err
         assert "1 passed" in done.out
         assert "opscope:" not in done.out

@@ -10,7 +10,18 @@ from opscope.harness.record import store
 from opscope.harness.tests.acceptance.conftest import Place
 from opscope.harness.tests.own_backend import own_backend
 
-SLOW = own_backend("slow", "time.sleep(0.1)", top="import time")
+SLOW = own_backend(
+    "slow",
+    """
+    folder, first = pathlib.Path({folder!r}), b"abs" in job.module
+    while not (first or (folder / "reader left").exists()):
+        time.sleep(0.01)
+    if not (first or (folder / "resumed").exists()):
+        time.sleep(0.1)
+    """,
+    top="import pathlib, time",
+)
+"""The first op ends at once, the others once nobody reads any more."""
 OPS = ("abs", "cbrt", "ceil", "cosine", "exponential", "floor", "logistic", "negate", "sign", "sine", "sqrt", "tanh")
 LINES = "\n".join(f"%{n + 1} = stablehlo.{op} %{n} : tensor<4xf32>" for n, op in enumerate(OPS)).replace("%0 ", "%x ")
 NET = f"func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {{\n{LINES}\nreturn %{len(OPS)} : tensor<4xf32>\n}}"
@@ -27,7 +38,7 @@ def into(place: Place, target: str, *words: str) -> tuple[int, str]:
 
 @pytest.mark.parametrize("lanes", ["0", pytest.param("2", marks=pytest.mark.slow)])
 def test_a_run_ends_once_nobody_reads_it_and_goes_on_by_resume(place: Place, lanes: str) -> None:
-    (place.folder / "slow.py").write_text(SLOW)
+    (place.folder / "slow.py").write_text(SLOW.replace("{folder!r}", repr(str(place.folder))))
     (place.folder / "net.mlir").write_text(NET)
     sweep = ("--model", "net.mlir", "--op-by-op", "--backend", "slow.py", "-n", lanes, "--no-cache", "-v")
     words = place.command("pytest", *sweep, *(["--no-report"] if lanes == "0" else []))
@@ -39,19 +50,29 @@ def test_a_run_ends_once_nobody_reads_it_and_goes_on_by_resume(place: Place, lan
         while "stopped" not in (line := reading.stdout.readline()) and "PASSED" not in line:
             assert line, reading.stderr.read()
         reading.stdout.close()
+        (place.folder / "reader left").touch()
         line = reading.stderr.read()
     (run,) = place.runs()
     expected = "pytest --op-by-op: stdout: expected one that can be written, got Broken pipe; try pytest --op-by-op"
     assert (reading.returncode, line) == (2, f"{expected} --resume {run}\n")
     assert 0 < sum(test.status.value == "stopped" for test in store.load_run(run).tests) < len(OPS)
-    done = place.run("pytest", "--op-by-op", "--resume", str(run))
+    (place.folder / "resumed").touch()
+    done = place.run("pytest", "--op-by-op", "--resume", str(run), "--no-report")
     assert done.code == 0, done.out + done.err
     assert f"{len(OPS)} unique ops = {len(OPS)} stopped" in done.out
 
 
-@pytest.mark.parametrize("command", [pytest.param("pytest", marks=pytest.mark.slow), "opscope"])
+# quick: `opscope --version` is refused at the same place as any command, and imports next to nothing
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param("pytest", marks=pytest.mark.slow),
+        pytest.param("opscope config", marks=pytest.mark.slow),
+        "opscope --version",
+    ],
+)
 def test_a_stdout_that_takes_nothing_is_a_line_and_exit_code_2(place: Place, command: str) -> None:
-    words = place.sweep() if command == "pytest" else ("opscope", "config")
+    words = place.sweep() if command == "pytest" else command.split()
     for target, got in ((">/dev/full", "No space left on device"), (">&-", "a closed one"), (">&- 2>&-", "")):
         code, err = into(place, target, *words)
         assert (code, got in err, err.count("\n")) == (2, True, bool(got)), err
@@ -85,11 +106,13 @@ def test_ctrl_c_after_the_last_op_is_a_line_and_the_records_are_there(
     place: Place, hook: str, order: str, report: bool
 ) -> None:
     (place.folder / "conftest.py").write_text(INTERRUPTS.format(hook=hook, order=order))
+    (place.folder / "net.mlir").write_text(NET)
     run = place.folder / "run"
-    words, again = place.sweep("--run-dir", str(run), report=report), ("pytest", "--op-by-op", "--resume", str(run))
-    first, second = place.one_after_another(words, again)
+    words = ("pytest", "--model", "net.mlir", "--op-by-op", "--backend", "null", "--run-dir", str(run))
+    again = ("pytest", "--op-by-op", "--resume", str(run))
+    first, second = place.one_after_another((*words, *(() if report else ("--no-report",))), again)
     line = f"interrupted while the run was ended; try pytest --op-by-op --resume {run}"
     assert (first.code, first.err) == (2, f"pytest --op-by-op: {line}\n"), first.out
     assert second.code == 0, second.out + second.err
-    assert "24 unique ops = 24 stopped" in second.out
+    assert f"{len(OPS)} unique ops = {len(OPS)} stopped" in second.out
     assert (run / "report.html").is_file(), "the second has written it"

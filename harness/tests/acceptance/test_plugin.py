@@ -136,14 +136,32 @@ def test_a_plugin_that_shuffles_tests_changes_no_order(place: Place, workers: tu
     assert "randomly-seed" not in done.out
 
 
-def test_selection_skips_the_rest(place: Place, results: Counts) -> None:
-    done, by_name, no_op, none, some = place.one_after_another(
-        place.sweep("-k", "matmul or reduce", "-q"),
-        place.sweep("--ops", "dot_gen*"),
-        place.sweep("--ops", "dot_gem*"),
-        place.sweep("-k", "nothing"),
-        place.sweep("--ops", "dot_gen*", "--ops", "dot_gem*"),
+NET = """func.func @main(%x: tensor<4x4xf32>) -> tensor<4xf32> {
+  %0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0]
+      : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %1 = stablehlo.tanh %0 : tensor<4x4xf32>
+  %2 = stablehlo.abs %1 : tensor<4x4xf32>
+  %3 = stablehlo.negate %2 : tensor<4x4xf32>
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %4 = stablehlo.reduce(%3 init: %zero) applies stablehlo.add across dimensions = [1]
+      : (tensor<4x4xf32>, tensor<f32>) -> tensor<4xf32>
+  return %4 : tensor<4xf32>
+}"""
+
+
+def test_selection_skips_the_rest(place: Place, picky: str, results: Counts) -> None:
+    (place.folder / "net.mlir").write_text(NET)
+    sweep = ("pytest", "--model", "net.mlir", "--op-by-op", "--backend", "null", "--no-report")
+    done, by_name, no_op, none, some, refused = place.one_after_another(
+        (*sweep, "-k", "matmul or reduce", "-q"),
+        (*sweep, "--ops", "dot_gen*"),
+        (*sweep, "--ops", "dot_gem*"),
+        (*sweep, "-k", "nothing"),
+        (*sweep, "--ops", "dot_gen*", "--ops", "dot_gem*"),
+        (*sweep, "--ops", "dot_gen*", "--backend", picky),
     )
+    assert refused.code == 1
+    assert "compile_failed at compile: no room for a dot" in refused.out
     assert done.code == by_name.code == 0
     assert no_op.code == 2
     assert "--ops: expected the name, family or id of an op of the run, got 'dot_gem*'; try dot_general" in no_op.err
@@ -151,7 +169,7 @@ def test_selection_skips_the_rest(place: Place, results: Counts) -> None:
     assert some.code == 5, "one of two patterns selected nothing"
     wrong = "--ops: expected the name, family or id of an op of the run, got 'dot_gem*'; try dot_general"
     assert some.out.count(wrong) == 2, "before the ops run, and below their results"
-    kinds, names, _, both = (place.records(run) for run in place.runs())
+    kinds, names, _, both, _ = (place.records(run) for run in place.runs())
     counts = results(done.out)
     assert counts["deselected"] > counts["passed"] > 0
     ran = [t for t in kinds if t["status"] == "stopped"]

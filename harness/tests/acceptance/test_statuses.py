@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
+from opscope.harness.page.summary import Run
 from opscope.harness.record.records import OpTest
 from opscope.harness.record.stages import Stage, Status
 from opscope.harness.run import finish_run
+from opscope.harness.run.api import run_op_by_op
 from opscope.harness.tests.acceptance.conftest import Place
 from opscope.harness.tests.faulty_backends import spoiled_numbers
 
@@ -110,7 +113,7 @@ CASES = {
     "timeout": Case(LONG, ("--op-timeout", "0.05"), ((Status.TIMEOUT, "no answer within 0.05 s"),)),
     "crashed": Case(LARGE, ("--op-memory", "1GiB", "--golden-memory", "1MiB"), ((Status.CRASHED, "1024 MiB allowed"),)),
 }
-SLOW = CASES.keys() - {"compile_failed, run_failed"}
+FIRST = "compile_failed, run_failed"
 
 
 def test_every_status_has_a_case() -> None:
@@ -118,18 +121,31 @@ def test_every_status_has_a_case() -> None:
     assert ended == set(Status) - {Status.STOPPED}, "which no backend of ours but `null` has"
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in CASES]
-)
+def test_a_status_of_each_stage_and_the_ledger(tmp_path: Path) -> None:
+    case = CASES[FIRST]
+    run_op_by_op(case.module, run_dir=tmp_path / "run", cache_dir=tmp_path / "cache", op_memory=1 << 30, reruns=0)
+    check(case, finish_run.stored_page(tmp_path / "run"))
+
+
+# quick: the test above has a run without pytest, and test_selection_skips_the_rest pytest's exit code after a failure
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
 def test_status(name: str, place: Place) -> None:
     case = CASES[name]
     (place.folder / "net.mlir").write_text(case.module)
     done = place.run("pytest", "--model", "net.mlir", "--op-by-op", "--no-report", *case.options)
     assert done.code == case.code, done.out + done.err
     page = finish_run.stored_page(place.runs()[-1])
+    check(case, page)
+    assert page.ledger_line in done.out.replace("\n", "; ")
+    assert "≠" not in done.out
+
+
+def check(case: Case, page: Run) -> None:
+    """Holds what is stored of a run to how its ops should end."""
     tests = {test.op_id: test for test in page.tests}
     ended: list[OpTest] = [tests[row.op_id] for row in page.rows]
-    assert [test.status for test in ended] == [status for status, _ in case.ends], done.out
+    assert [test.status for test in ended] == [status for status, _ in case.ends]
     for test, (status, words) in zip(ended, case.ends, strict=True):
         assert words in (test.error_message or "")
         assert test.success is (status in (Status.SUCCESS, Status.PASSED))
@@ -139,5 +155,3 @@ def test_status(name: str, place: Place) -> None:
             assert test.crash_kind == "memory"
     assert page.ledger.adds_up
     assert page.ledger.by_status == Counter(status for status, _ in case.ends)
-    assert page.ledger_line in done.out.replace("\n", "; ")
-    assert "≠" not in done.out

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from opscope.base.tests.statements import parsed
 from opscope.harness.backends import registry
 from opscope.harness.backends.base import Backend
 from opscope.harness.limitations.limitation_coverage import limits
@@ -21,7 +22,7 @@ from opscope.harness.tests.ops import FAULTY
 CORE = Path(registry.__file__).parent.parent
 NAMES = {*registry.own_names(), *registry.own_commands()}
 MAY_NAME = re.compile(rf"""["'}}\s](?:{"|".join(map(re.escape, sorted(NAMES)))})["'{{]|\bbackends\b""")
-"""What a source with one of them has in it: to parse the others takes as long again."""
+"""What a statement with one of them has in it."""
 
 
 def core_files() -> Iterator[Path]:
@@ -46,10 +47,10 @@ def named(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 def test_the_core_names_no_backend_but_the_default() -> None:
     places = [
-        f"{path.relative_to(CORE)}:{line} {word}"
+        f"{path.relative_to(CORE)}:{before + line} {word}"
         for path in core_files()
-        if MAY_NAME.search(source := path.read_text(encoding="utf-8"))
-        for line, word in named(ast.parse(source))
+        for before, tree in parsed(path.read_text(encoding="utf-8"), MAY_NAME)
+        for line, word in named(tree)
     ]
     of_voices = {place for place in places if place.startswith("prepare/authorities/voices.py:")}
     assert {place.split()[-1] for place in of_voices} == {"stablehlo-interpreter", "iree"}, "whose code a voice is"

@@ -104,10 +104,24 @@ def test_a_release_that_hangs_while_it_is_loaded_fails_with_each_op(
     assert time.monotonic() - began < 15, "it is waited for once"
 
 
-def test_ops_are_written_for_the_stablehlo_of_the_release(releases: Path) -> None:
-    backend = life.load("xla@9.1")
+@pytest.fixture
+def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A release in the cache, as pip has left it there; that pip does is in the slow tests."""
+    monkeypatch.setenv("OPSCOPE_CACHE_DIR", str(tmp_path))
+    folder = tmp_path / environments.FOLDER / environments._folder_name("jaxlib", "9.1")
+    (folder / "jaxlib").mkdir(parents=True)
+    (folder / "jaxlib" / "__init__.py").write_text(INSTALLED)
+    packages = [{"name": name, "version": "9.1", "sha256": name} for name in ("jaxlib", "jax")]
+    entry = {"packages": packages, "files": environments._files_digest(folder)}
+    environments.stored.write_json(folder / environments._INSTALLED, entry)
+    return "xla@9.1"
+
+
+def test_ops_are_written_for_the_stablehlo_of_the_release(there: str) -> None:
+    backend = life.load(there)
     try:
         assert backend.available() is None
+        assert dict(backend.versions()) == {"jax": "9.1", "jaxlib": "9.1"}
         backend.open(ResultOptions())
         backend._ready["stablehlo"] = "1.0.0"
         job = Job("negate", SMALLEST, [], ResultOptions())

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from opscope.base.tests.in_this_process import in_this_process
 from opscope.compiler.commands.compile import compile_command
 from opscope.harness.cli import read_file
 from opscope.harness.cli.main import FILES, main, root
@@ -54,7 +55,9 @@ def net(tmp_path: Path) -> Path:
 
 
 def compiled(*words: object) -> Result:
-    return CliRunner().invoke(root, ["compile", *map(str, words)], obj=FILES)
+    """What the command says; `test_the_command_line_hands_the_reader_over` reads in a fork, as users do."""
+    with in_this_process(read_file):
+        return CliRunner().invoke(root, ["compile", *map(str, words)], obj=FILES)
 
 
 @pytest.mark.parametrize("shape", [["--shape", "arg0=4x16"], ["--shape", "0=4"], ["--shape", "0=4,arg1=16x8"]])

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import click
 import pytest
 
+from opscope.base.tests.statements import parsed
 from opscope.harness.cli.main import root
 from opscope.harness.run import command_line
 
@@ -22,7 +23,7 @@ GENERATORS = frozenset({"harness/cli/command_reference.py", "reports/commands/ne
 """Programs of `make`, which a wheel has but nobody calls there."""
 OF_A_CHECKOUT = re.compile(r"\bdocs/|\bmake [a-z-]+|\bpython -m (opscope\.)?ci\b|(?<![\w.])\.?ci/(?!owners|nightly)")
 _MAY_HINT = re.compile(r"""; (["']\s*f?["'])?try |hint|Error\(|["'`]opscope [a-z]""", re.IGNORECASE)
-"""What a source with a hint has in it: to parse the others takes as long again."""
+"""What a statement with a hint has in it."""
 _WITH_HINTS = frozenset({ast.Constant, ast.JoinedStr, ast.Call, ast.Assign})
 """Kinds of nodes that `texts_of` looks at: one in five."""
 _LINE = re.compile(r"`opscope [a-z][^`]*`")
@@ -65,10 +66,10 @@ def _hints() -> Iterator[Hint]:
             name = path.relative_to(HOME).as_posix()
             if "/tests/" in name or name in GENERATORS:
                 continue
-            source = path.read_text()
-            for node in ast.walk(ast.parse(source)) if _MAY_HINT.search(source) else ():
-                for text in texts_of(node) if type(node) in _WITH_HINTS else ():
-                    yield Hint(f"{name}:{getattr(node, 'lineno', 0)}", text)
+            for line, tree in parsed(path.read_text(), _MAY_HINT):
+                for node in ast.walk(tree):
+                    for text in texts_of(node) if type(node) in _WITH_HINTS else ():
+                        yield Hint(f"{name}:{line + getattr(node, 'lineno', 0)}", text)
 
 
 def texts_of(node: ast.AST) -> Iterator[str]:

@@ -18,6 +18,7 @@ from opscope.harness.verdict.target import Target
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 F32 = np.dtype(np.float32)
+SMOOTH = ("tanh", "exp", "log", "cbrt", "erf", "logistic", "silu")
 EVERY = np.arange(65536, dtype=np.uint16)
 
 
@@ -96,7 +97,7 @@ def test_the_kernel_that_a_cancelling_golden_refused_is_right_and_the_golden_is_
 
 
 def test_a_softmax_of_many_is_neither_zero_nor_uniform_nor_a_little_too_large():
-    x = np.random.default_rng(0).random((4, 65536)).astype(BF16)
+    x = np.random.default_rng(0).random((1, 65536)).astype(BF16)
     right = FORMULAS["softmax"].exact(x.astype(np.float64), axis=-1)
     assert judge("softmax(axis=-1)", x, rounded(right, BF16))
     for wrong in (
@@ -155,7 +156,13 @@ def test_attention_with_another_scale_or_without_its_last_key_is_wrong():
 
 
 @pytest.mark.crossed
-@pytest.mark.parametrize("name", ["tanh", "exp", "log", "rsqrt", "cbrt", "erf", "logistic", "gelu", "silu", "mish"])
+@pytest.mark.parametrize(
+    "name",
+    [  # quick: test_exact.py holds each formula's golden to the nearest number; these have a pole, a tail and a body
+        *("rsqrt", "gelu", "mish"),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in SMOOTH),
+    ],
+)
 @pytest.mark.parametrize("kind", [BF16, np.dtype(np.float16)])
 def test_all_numbers_of_16_bits_correctly_rounded_are_right_to_half_a_unit_and_the_next_ones_are_not(name, kind):
     x = EVERY.view(kind)

@@ -9,6 +9,8 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -80,6 +82,9 @@ def test_a_forkable_backend_is_loaded_once_for_all_lanes_crashes_and_reruns(tmp_
         first.fresh()
         assert first.run(add_row(tmp_path, "fine")).status is Status.PASSED
         assert second.run(add_row(tmp_path, "fine")).status is Status.PASSED
+        with Lane(config(tmp_path, "null")) as other:
+            other.ready()
+            assert parent_of(other) != parent_of(second), "no other child is a fork of what has loaded it"
     steps = Counter(step for step, *_ in noted(notes))
     assert steps == {"load": 1, "open": 4, "fingerprint": 4, "warm_up": 4, "close": 3}, "the crashed one is not closed"
     opened = [line for line in noted(notes) if line[0] == "open"]
@@ -90,17 +95,10 @@ def test_a_forkable_backend_is_loaded_once_for_all_lanes_crashes_and_reruns(tmp_
     assert log.read_text().count("unpacking") == 1, "what the load wrote is in the log of a lane"
 
 
-@forks
-def test_no_other_child_is_a_fork_of_what_has_loaded_it(tmp_path: Path, notes: Path) -> None:
-    with Lane(config(tmp_path)) as lane, Lane(config(tmp_path, "null")) as other:
-        lane.ready(), other.ready()
-        assert lane._child is not None
-        assert other._child is not None
-        parents = {
-            Path(f"/proc/{child.pid}/stat").read_text().rsplit(")", 1)[1].split()[1]
-            for child in (lane._child, other._child)
-        }
-        assert len(parents) == 2
+def parent_of(lane: Lane) -> str:
+    """The number of the process whose child the lane's process is."""
+    assert lane._child is not None
+    return Path(f"/proc/{lane._child.pid}/stat").read_text().rsplit(")", 1)[1].split()[1]
 
 
 def some_slow(*quick: str, slow: tuple[str, ...]) -> pytest.MarkDecorator:
@@ -108,8 +106,27 @@ def some_slow(*quick: str, slow: tuple[str, ...]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("step", [*quick, *(pytest.param(step, marks=pytest.mark.slow) for step in slow)])
 
 
-# quick: [open] of the next test ends a lane in the same way
-@some_slow("load", slow=("open", "target", "fingerprint", "warm_up"))
+STEPS = ("load", "open", "target", "fingerprint", "warm_up")
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_an_error_in_a_step_names_it(tmp_path: Path, notes: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(threading.Thread, "start", lambda self: None)  # that of the library, in this process
+    raised = rf"expected {step}\(\) without an error, got RuntimeError: no luck in {step}; try .*doc"
+    for what, expected in (
+        ("error", f"^--backend .*: {raised}"),
+        ("backend error", r"^--backend .*: expected a chip, got no chip; try another machine$"),
+    ):
+        (folder := tmp_path / what).mkdir()
+        monkeypatch.chdir(folder)
+        monkeypatch.setenv(f"LIBRARY_{step.upper()}", what)
+        with pytest.raises(InputError, match=expected):
+            life.open_(LIBRARY, life.load(LIBRARY), ResultOptions())
+
+
+# quick: the test above has each error; [open] of the next and one that fails in a stage bring theirs out of a lane
+@some_slow(slow=STEPS)
 def test_an_error_in_a_step_is_no_verdict(
     tmp_path: Path, notes: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:

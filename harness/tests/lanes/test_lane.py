@@ -102,7 +102,7 @@ def test_an_export_that_is_completed_while_its_op_is_on_the_way_is_read_at_its_n
 @pytest.mark.parametrize("fault", ["sigstop", pytest.param("stray", marks=pytest.mark.slow)])
 def test_a_stopped_group_and_a_stray_child_end_at_the_time_limit(tmp_path, fault):
     mark = tmp_path / "mark"
-    with Lane(config(tmp_path, op_timeout=1, environment={"FAULTY_MARK": str(mark)})) as lane:
+    with Lane(config(tmp_path, op_timeout=0.5, environment={"FAULTY_MARK": str(mark)})) as lane:
         test = lane.run(add_row(tmp_path, fault, f"run:{fault}".encode()))
         assert (test.status, test.failed_stage) == (Status.TIMEOUT, Stage.RUN)
         if fault == "sigstop":
@@ -148,7 +148,7 @@ def test_overwritten_inputs_are_recorded_and_harm_no_later_op(tmp_path):
 
 
 def test_a_hang_ends_with_its_whole_process_group(tmp_path):
-    with Lane(config(tmp_path, op_timeout=1)) as lane:
+    with Lane(config(tmp_path, op_timeout=0.5)) as lane:
         lane.ready()
         group = lane._child.pid
         begin = time.monotonic()
@@ -282,7 +282,9 @@ def test_memory_that_leaves_no_room_for_an_op_is_refused_at_the_start(tmp_path):
         assert lane.run(add_row(tmp_path, "fine")).status is Status.SUCCESS
 
 
-def test_rubbish_is_always_of_the_stage_that_wrote_it(shared):
+# quick: a few times show that the stage is known; more look for a race
+@pytest.mark.parametrize("times", [2, pytest.param(20, marks=pytest.mark.slow)])
+def test_rubbish_is_always_of_the_stage_that_wrote_it(shared, times):
     lane, folder = shared
     row = add_row(folder, "early-reply", b"run:early-reply")
-    assert {lane.run(row).failed_stage for _ in range(8)} == {Stage.RUN}
+    assert {lane.run(row).failed_stage for _ in range(times)} == {Stage.RUN}

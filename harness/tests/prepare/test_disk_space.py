@@ -19,8 +19,8 @@ from opscope.harness.record.errors import InputError
 
 
 @pytest.mark.parametrize("inputs", ["captured", pytest.param("random", marks=pytest.mark.slow)])
-def test_the_estimate_is_what_the_walk_stores(tmp_path: Path, inputs: str) -> None:
-    header, _ = prepare(Preparation(("mnist_mlp",), inputs=inputs, cache_dir=str(tmp_path)))
+def test_the_estimate_is_what_the_walk_stores(inputs: str) -> None:
+    header, _ = prepare(Preparation(("mnist_mlp",), inputs=inputs))
     folder = Path(header.export_dirs[0])
     stored = sum(np.load(path, mmap_mode="r").nbytes for path in (folder / export_folder.VALUES).glob("*.npy"))
     split = split_module((folder / export_folder.MODULE).read_bytes(), "mnist_mlp")

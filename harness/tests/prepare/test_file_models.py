@@ -102,7 +102,7 @@ def endless(tmp_path: Path) -> Path:
 
 def test_a_file_whose_reading_does_not_end_is_listed_within_the_limit(endless: Path) -> None:
     begun = time.monotonic()
-    request = Preparation((str(endless),), cache_dir=str(endless.parent / "cache"), seconds=1.0)
+    request = Preparation((str(endless),), cache_dir=str(endless.parent / "cache"), seconds=0.6)
     (task,) = tasks(request)
     assert (task.name, task.unreadable) == ("net", ("a readable file", "a file whose reading does not end within 1 s"))
     assert file_models.mesh(endless, "", endless.parent / "cache", 60.0) == "", "it is not read again"
@@ -121,6 +121,6 @@ def test_the_limit_of_a_listing_is_the_least_of_all_limits(
 
 
 def test_a_command_reads_such_a_file_within_the_limit(endless: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_models, "SECONDS", 1.0)
+    monkeypatch.setattr(file_models, "SECONDS", 0.6)
     with pytest.raises(InputError, match="expected StableHLO that the parser comes back from, got no end within 1 s"):
         read_file.read(str(endless))

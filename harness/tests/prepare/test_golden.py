@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -208,8 +209,14 @@ def test_an_error_of_xla_is_its_first_line(text: str, line: str) -> None:
 
 
 def test_values_without_buffers_are_taken_and_sparse_products_run_in_a_process_that_has_nothing_of_jax() -> None:
+    """Which has one thread until then, although it has split a module."""
     program = """if True:
-        import sys
+        import os, sys
+        from opscope.harness.prepare.split import split_module
+        text = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> { return %x : tensor<4xf32> }"
+        text = text.replace("{ return %x", "{ %0 = stablehlo.add %x, %x : tensor<4xf32> return %0")
+        assert list(split_module(text).ops)
+        assert len(os.listdir("/proc/self/task")) == 1
         import ml_dtypes
         import numpy as np
         from opscope.harness.prepare import golden
@@ -220,8 +227,6 @@ def test_values_without_buffers_are_taken_and_sparse_products_run_in_a_process_t
                 assert (taken.dtype, taken.shape) == (array.dtype, array.shape), (kind, shape)
                 assert taken.tobytes() == array.tobytes(), (kind, shape)
         small = np.full(4, 1e-39, np.float32)
-        text = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> { return %x : tensor<4xf32> }"
-        text = text.replace("{ return %x", "{ %0 = stablehlo.add %x, %x : tensor<4xf32> return %0")
         (kept,) = golden.compile_module(text, denormals=True)([small])
         assert (kept == 2 * small).all()
         assert "jax" not in sys.modules
@@ -230,4 +235,5 @@ def test_values_without_buffers_are_taken_and_sparse_products_run_in_a_process_t
         operands = [np.float32([4, 1, 1, 4]), np.int32([0, 2, 4]), np.int32([0, 1, 0, 1]), np.float32([[1], [2]])]
         assert golden.compile_module(sys.argv[1])(operands)[0].tolist() == [[6.0], [9.0]]
     """
-    subprocess.run([sys.executable, "-P", "-c", program, SPARSE], check=True, timeout=120)
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
+    subprocess.run([sys.executable, "-P", "-c", program, SPARSE], check=True, timeout=120, env=environment)

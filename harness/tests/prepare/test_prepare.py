@@ -204,7 +204,7 @@ def test_what_a_limit_has_cut_short_is_of_its_run_alone(tmp_path: Path) -> None:
     cache = tmp_path / "cache"  # that of the other tests may hold the same model, cut short by another run
     path = tmp_path / "endless.mlir"
     path.write_text(ENDLESS)
-    first = Preparation((str(path),), cache_dir=str(cache), op_seconds=0.5, run="first")
+    first = Preparation((str(path),), cache_dir=str(cache), op_seconds=0.2, run="first")
     with Claims() as claims:
         header, _ = prepare(first, means=Means(claims))
         assert tasks(first)[0].folder == header.export_dirs[0], "its own run has it"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 from collections.abc import Callable
 from pathlib import Path
@@ -35,6 +36,12 @@ def walked(exported: Exported | str | bytes, folder: Path, **options: object) ->
     return plan, walk(plan)
 
 
+@functools.cache
+def model(name: str, dtype: str = "float32") -> Exported:
+    """A model of the zoo, exported once for all tests."""
+    return export_model(registry.get(name), dtype)
+
+
 def whole(exported: Exported) -> list[np.ndarray]:
     arrays = [draw(s.law, s.shape, s.dtype, 0, i) for i, s in enumerate(exported.arguments)]
     return golden.compile_module(exported.bytecode)(arrays)
@@ -57,7 +64,7 @@ def by_name(rows: list[OpRow], name: str) -> list[OpRow]:
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("name", ["mnist_mlp", *(pytest.param(n, marks=pytest.mark.slow) for n in BIG)])
 def test_final_outputs_are_the_whole_models(name: str, dtype: str, tmp_path: Path) -> None:
-    exported = export_model(registry.get(name), dtype)
+    exported = model(name, dtype)
     _, rows = walked(exported, tmp_path)
     for ours, theirs in zip(rows.results, whole(exported), strict=True):
         assert isinstance(ours, np.ndarray)
@@ -70,7 +77,7 @@ def test_final_outputs_are_the_whole_models(name: str, dtype: str, tmp_path: Pat
 
 
 def test_every_row_replays_from_its_files(tmp_path: Path) -> None:
-    _, rows = walked(export_model(registry.get("mnist_mlp"), "bfloat16"), tmp_path, cache_dir=tmp_path)
+    _, rows = walked(model("mnist_mlp", "bfloat16"), tmp_path, cache_dir=tmp_path)
     for row in rows.rows:
         assert row.module is not None
         again = golden.compile_module((tmp_path / row.module).read_bytes(), tmp_path, widen=True)(
@@ -82,7 +89,7 @@ def test_every_row_replays_from_its_files(tmp_path: Path) -> None:
 
 
 def test_weights_are_not_stored(tmp_path: Path) -> None:
-    exported = export_model(registry.get("mnist_mlp"))
+    exported = model("mnist_mlp")
     _, rows = walked(exported, tmp_path)
     dots = by_name(rows.rows, "dot_general")
     assert {s.kind for r in dots for s in r.sources[1:]} == {"seeded"}
@@ -180,7 +187,7 @@ def test_values_not_computed_take_no_memory(tmp_path: Path) -> None:
 
 
 def test_random_inputs_evaluate_each_op_alone(tmp_path: Path) -> None:
-    _, rows = walked(export_model(registry.get("mnist_mlp")), tmp_path, random=True)
+    _, rows = walked(model("mnist_mlp"), tmp_path, random=True)
     assert {s.kind for r in rows.rows for s in r.sources} == {"random"}
     assert {r.provenance for r in rows.rows} == {"random:0"}
     assert all(r.golden for r in rows.rows)

@@ -105,9 +105,27 @@ CASES = {
 }
 
 
+ALONE = ("a branch", "a composite in a loop", "a branch in a loop")
+
+
+def together() -> str:
+    """A model that calls those of `ALONE`."""
+    parts = (CASES[name][0].replace("@main", f"private @part{n}") for n, name in enumerate(ALONE))
+    one, pair = "tensor<2xui32>", "tensor<i1>, tensor<2xui32>"
+    return f"""func.func @main(%p: tensor<i1>, %x: {one}) -> ({one}, {one}, {one}) {{
+  %0 = func.call @part0(%p, %x) : ({pair}) -> {one}
+  %1 = func.call @part1(%x) : ({one}) -> {one}
+  %2 = func.call @part2(%x) : ({one}) -> {one}
+  return %0, %1, %2 : {one}, {one}, {one}
+}}
+""" + "\n".join(parts)
+
+
+CASES["those three"] = (together(), sorted(words for name in ALONE for words in CASES[name][1]))
 SLOW = {"one of several", "a function that a loop calls", "two ops in it", "a scan of JAX", "nothing that fails"}
-# quick: [a branch], [a composite in a loop], [a branch in a loop], which find the ops of a body in the same ways, and
-# [only ops outside fail], of which as little is said as of a loop in which nothing fails
+SLOW |= {*ALONE}
+# quick: [those three], which find the ops of a body in the same ways as the others, and [only ops outside fail], of
+# which as little is said as of a loop in which nothing fails
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in CASES])

@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 
 from opscope.base import damage
+from opscope.base.tests.in_this_process import in_this_process
+from opscope.harness.prepare import split_guard
 from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.ledger import ledger
@@ -41,7 +43,14 @@ def cache(tmp_path_factory):
     return tmp_path_factory.mktemp("cache")
 
 
-def test_split_gives_one_module_per_unique_op():
+@pytest.fixture
+def no_fork():
+    """Beside `test_split_outlives_a_parser_that_does_not`, which has a fork each time."""
+    with in_this_process(split_guard):
+        yield
+
+
+def test_split_gives_one_module_per_unique_op(no_fork):
     ops = split(MODULE)
     assert [(op.op_name, len(op.uses)) for op in ops] == [
         ("stablehlo.dot_general", 1),
@@ -92,7 +101,7 @@ def test_split_outlives_a_parser_that_does_not(tmp_path: Path) -> None:
         split(tmp_path / "pipe.mlir")
 
 
-def test_split_reads_a_path_too(tmp_path):
+def test_split_reads_a_path_too(tmp_path, no_fork):
     (tmp_path / "toy.mlir").write_text(MODULE)
     ids = [op.op_id for op in split(MODULE)]
     assert [op.op_id for op in split(str(tmp_path / "toy.mlir"))] == ids
@@ -100,21 +109,34 @@ def test_split_reads_a_path_too(tmp_path):
         split("nowhere.mlir")
 
 
+def run_of_toy(backend, cache, folder):
+    """A run, and what it said of each op while it ran."""
+    heard = []
+    tests = run_op_by_op(
+        MODULE, backend=backend, cache_dir=cache, run_dir=folder / "run", name="toy", on_test=heard.append
+    )
+    return tests, heard
+
+
+@pytest.fixture(scope="module")
+def on_reference(cache, tmp_path_factory):
+    return run_of_toy("reference", cache, tmp_path_factory.mktemp("reference"))
+
+
 # quick: [reference], which has the most stages; test_several_backends_and_values_of_ones_own has xla too, and runs of
 # the acceptance tests are on null
 @pytest.mark.parametrize(
     "backend", ["reference", *(pytest.param(name, marks=pytest.mark.slow) for name in ("xla", "null"))]
 )
-def test_every_op_climbs_and_the_run_folder_tells(cache, tmp_path, backend):
-    heard = []
-    tests = run_op_by_op(
-        MODULE, backend=backend, cache_dir=cache, run_dir=tmp_path / "run", name="toy", on_test=heard.append
+def test_every_op_climbs_and_the_run_folder_tells(request, cache, tmp_path, backend):
+    tests, heard = (
+        request.getfixturevalue("on_reference") if backend == "reference" else run_of_toy(backend, cache, tmp_path)
     )
     assert [test.op_name for test in tests] == ["stablehlo.dot_general", "stablehlo.tanh", "stablehlo.compare"]
     expected = Status.STOPPED if backend == "null" else Status.SUCCESS
     assert {test.status for test in tests} == {expected}
     assert heard == tests
-    run = store.load_run(tmp_path / "run")
+    run = store.load_run(tests.run_dir)
     assert run.tests == tests
     assert (run.record.outcome, run.record.models) == ("complete", ("toy",))
     assert ledger(run.header, run.rows, run.tests).adds_up
@@ -236,15 +258,15 @@ def test_a_function_of_this_process_runs_on_its_example_inputs(cache, tmp_path):
     assert list(tests.diff(again)["label"]) == [] or set(tests.diff(again)["op_id"]) <= {t.op_id for t in tests}
 
 
-def test_an_answer_is_a_list_that_shows_its_run(cache, tmp_path):
-    tests = run_op_by_op(MODULE, cache_dir=cache, run_dir=tmp_path / "run")
+def test_an_answer_is_a_list_that_shows_its_run(on_reference):
+    tests, _ = on_reference
     assert isinstance(tests, list)
-    assert repr(tests) == f"3 ops: 3 success; {tmp_path / 'run'}"
-    assert repr(OpTests(tests[:1], tests.run_dir)) == f"1 op: 1 success; {tmp_path / 'run'}"
+    assert repr(tests) == f"3 ops: 3 success; {tests.run_dir}"
+    assert repr(OpTests(tests[:1], tests.run_dir)) == f"1 op: 1 success; {tests.run_dir}"
     assert tests.failures == []
     assert tests.failures._page().export_text().split() == ["no", "op", "fails"]
     assert list(tests.frame()["op_name"]) == [test.op_name for test in tests]
-    assert tests.report() == tmp_path / "run/report.html"
+    assert tests.report() == tests.run_dir / "report.html"
     assert "3 unique ops = 3 success" in tests._repr_html_()
     assert "monospace" in tests._repr_html_().partition(">")[0]
 

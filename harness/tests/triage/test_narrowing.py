@@ -15,7 +15,7 @@ from opscope.base.tests.captured import captured
 from opscope.harness.prepare.mlir.door import load
 from opscope.harness.prepare.mlir.variant import Form, build, inlined, read, region_kinds, without_inner_ops
 from opscope.harness.prepare.split import split_module
-from opscope.harness.prepare.split_guard import of_entry, split_bytes
+from opscope.harness.prepare.split_guard import of_entry
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.store import load_run
 from opscope.harness.tests.faulty_backends import hidden
@@ -445,7 +445,7 @@ def test_a_loop_is_reduced_by_the_ops_of_its_bodies(tmp_path: Path, module: str)
 
 def test_what_nobody_reads_is_left_out_without_another_in_its_place() -> None:
     dead = "      %9 = stablehlo.reshape %x : (tensor<4x6xf32>) -> tensor<24xf32>\n      %2 ="
-    (op,) = of_entry(split_bytes(LOOP.replace("      %2 =", dead)))
+    (op,) = of_entry(split_module(LOOP.replace("      %2 =", dead)).ops.values())
     assert read(op.bytecode).region_ops == 6
     assert any("reshape" not in str(load(fewer)) for fewer in without_inner_ops(op.bytecode))
 
@@ -454,7 +454,7 @@ def test_branches_of_a_variant_read_its_own_arguments_and_constants() -> None:
     module = BRANCHES.replace("  %0:2", "  %c = stablehlo.constant dense<2.0> : tensor<4xf32>\n  %0:2").replace(
         "%a, %a", "%a, %c"
     )
-    (op,) = of_entry(split_bytes(module))
+    (op,) = of_entry(split_module(module).ops.values())
     for _ in range(20):  # what is read after it has gone is there at times
         variant, form = build(op.bytecode, read(op.bytecode))
         assert form == read(op.bytecode)
@@ -464,7 +464,7 @@ def test_branches_of_a_variant_read_its_own_arguments_and_constants() -> None:
 
 
 def test_functions_that_a_body_calls_stand_in_their_places() -> None:
-    (op,) = of_entry(split_bytes(CALLS))
+    (op,) = of_entry(split_module(CALLS).ops.values())
     module = inlined(op.bytecode)
     assert module is not None
     assert inlined(module) is None
@@ -480,7 +480,7 @@ def test_functions_that_a_body_calls_stand_in_their_places() -> None:
     [(LOOP, "while"), (BRANCHES, "case"), (SORT, "sort"), (PAIR, "reduce"), (REDUCE, "reduce")],
 )
 def test_an_op_of_several_results_or_bodies_is_one_op(module: str, name: str) -> None:
-    (op,) = of_entry(split_bytes(module))
+    (op,) = of_entry(split_module(module).ops.values())
     assert op.op_name == f"stablehlo.{name}"
     single = Variant(op.bytecode, ()).single
     assert (single.op_id, len(single.outputs)) == (op.op_id, len(op.outputs))

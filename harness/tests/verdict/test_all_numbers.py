@@ -47,7 +47,7 @@ class Swept:
 
 
 def test_tiny_results_lean_as_their_constants_do():
-    mish = Swept("mish", "bf16")
+    mish = Swept("mish", "bf16", of=4)
     by_steps = mish.by_steps()
     by_steps = np.where(np.abs(by_steps) < ml_dtypes.finfo(ml_dtypes.bfloat16).tiny, 0, by_steps)
     assert mish.check(by_steps).passed  # log 2, rounded once, makes half of all results 0.46 % too small
@@ -66,7 +66,7 @@ def test_what_overflows_may_do_so_by_as_much_as_steps_are_off():
 
 
 def test_a_step_that_overflows_in_the_ops_own_type_is_as_its_body_has_it():
-    slope = Swept("gelu_tanh_bw", "f16", of=4)
+    slope = Swept("gelu_tanh_bw", "f16", of=16)
     with np.errstate(all="ignore"):
         by_steps = slope.by_steps()
     x = slope.x.astype(np.float64)
@@ -83,7 +83,7 @@ def test_a_step_that_overflows_in_the_ops_own_type_is_as_its_body_has_it():
 
 @pytest.mark.parametrize("element", ["f16", "bf16"])
 def test_a_known_body_may_have_a_function_made_of_several_steps(element):
-    rpow = Swept("rpow", element, of=4)
+    rpow = Swept("rpow", element, of=8)
     of_three = float(np.float64(math.log(3)).astype(rpow.x.dtype))
     with np.errstate(all="ignore"):
         by_steps = rpow.by_steps(lambda x: np.exp(x * of_three))

@@ -277,6 +277,8 @@ def test_ops_of_a_text_come_from_its_file(tmp_path: Path) -> None:
     assert [use.location for use in op.uses] == ["net.mlir:2"]
 
 
+# quick: test_golden.py has a process that splits a smaller module, and looks at its threads and for jax
+@pytest.mark.slow
 def test_a_process_that_splits_does_not_import_jax_and_has_one_thread() -> None:
     code = (
         "import sys, threading; from opscope.harness.prepare.split import split_module;"
