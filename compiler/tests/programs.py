@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -69,15 +70,23 @@ def simulate(source: str | bytes, *inputs: Any, **options: Any) -> list[np.ndarr
     return Device("n150").load(data).run([np.asarray(i) for i in inputs]).outputs
 
 
-def xla(source: str, *inputs: Any) -> list[np.ndarray]:
-    """Outputs of the module on XLA's CPU."""
+@lru_cache(maxsize=4)
+def _by_xla(source: str) -> Any:
+    """The module, compiled by XLA: once for a test that runs it on several inputs."""
     import jax
     from jaxlib import xla_client
 
     device = jax.devices("cpu")[0]
     options = xla_client.CompileOptions()
     options.env_option_overrides = list(QUICKLY.items())
-    program = device.client.compile_and_load(source, (device,), options)
+    return device.client.compile_and_load(source, (device,), options)
+
+
+def xla(source: str, *inputs: Any) -> list[np.ndarray]:
+    """Outputs of the module on XLA's CPU."""
+    import jax
+
+    device, program = jax.devices("cpu")[0], _by_xla(source)
     with jax.enable_x64(True):
         placed = [jax.device_put(np.asarray(i), device) for i in inputs]
     return [np.asarray(o[0]) for o in program.execute_sharded(placed).disassemble_into_single_device_arrays()]

@@ -65,8 +65,9 @@ def test_case_outside_its_branches_takes_the_last():
       return %0 : tensor<3xf32>
     }"""
     x = random((3,))
+    program = Device("n150").load(api.compile(source, programs.BOARD))
     for index, want in ((0, -x), (1, x), (-1, x), (-2, x), (9, x)):
-        (got,) = programs.simulate(source, np.int32(index), x)
+        (got,) = program.run([np.int32(index), x]).outputs
         np.testing.assert_array_equal(got, want)
         np.testing.assert_array_equal(got, programs.xla(source, np.int32(index), x)[0])
 
@@ -83,9 +84,10 @@ def test_if_takes_the_branch_of_its_predicate():
       return %0#0, %0#1 : tensor<3xf32>, tensor<3xf32>
     }"""
     x, y = random((3,)), random((3,), 1)
+    program = Device("n150").load(api.compile(source, programs.BOARD))
     for p in (True, False):
         want = programs.xla(source, np.bool_(p), x, y)
-        for got, golden in zip(programs.simulate(source, np.bool_(p), x, y), want, strict=True):
+        for got, golden in zip(program.run([np.bool_(p), x, y]).outputs, want, strict=True):
             np.testing.assert_array_equal(got, golden)
 
 

@@ -86,6 +86,7 @@ def packed(value: Fraction, dtype: type) -> float:
     return float("inf" if rounded >= 2**128 else float(rounded)) * (-1 if value < 0 else 1)
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("dtype", [BF16, np.float16])
 @pytest.mark.parametrize("fidelity", FIDELITIES)
 def test_the_matrix_unit_has_numbers_where_ieee_has_infinity(dtype: type, fidelity: str) -> None:
