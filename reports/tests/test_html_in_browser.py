@@ -15,6 +15,9 @@ from opscope.harness.record import artifacts
 from opscope.harness.record.explanation import Explanation, ResultExplanation, WorstElement, folder_name
 from opscope.harness.record.store import Journal, load_run
 from opscope.reports.pages.html import write_report
+from opscope.reports.publish.publish import publish
+from opscope.reports.tests.night_runs import fresh
+from opscope.reports.tests.nights import Op, night
 from opscope.reports.tests.sample_run import OPS, make_run, op_id
 
 pytestmark = pytest.mark.slow
@@ -241,4 +244,17 @@ def test_on_a_telephone_words_of_tables_are_whole_and_worst_elements_are_seen(br
             assert box["x"] >= 0
             assert box["x"] + box["width"] <= 390
         assert "expected" in table.locator("td").nth(1).evaluate("cell => getComputedStyle(cell, '::before').content")
+    page.close()
+
+
+def test_a_model_beside_many_ops_is_whole(browser: Any, tmp_path: Path) -> None:
+    url, kept = fresh(tmp_path / "db.sqlite"), {"add": Op(uses={"b": 1})}
+    gone = {f"operation_number_{number}": Op(uses={"transformer": 1}) for number in range(40)}
+    publish(night(tmp_path, 1, kept | gone), url)
+    page = opened(
+        browser.new_page(viewport={"width": 1280, "height": 800}), write_report(night(tmp_path, 2, kept), url)
+    )
+    page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    assert page.locator("td", has_text="40 ops").count() == 1
+    assert page.evaluate(BROKEN) == []
     page.close()
