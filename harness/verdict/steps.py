@@ -146,6 +146,11 @@ class Steps:
         return self.rounded + self.declared + cut
 
     @property
+    def in_float16(self) -> float:
+        """Bound of an elementwise function's own error where its steps are rounded to float16 (XLA's in 8 bits)."""
+        return self.function + GOLDEN_HALVES * unit("Float16")
+
+    @property
     def shared(self) -> bool:
         """Whether elements of the result share errors: those of operands that several of them are made from."""
         return self.cuts > 0 or self.stored > 0
