@@ -54,7 +54,6 @@ from opscope.harness.verdict.scores import ALONE, SLACK, SYSTEMATIC_FROM, Scale
 from opscope.harness.verdict.steps import (
     FLOAT32,
     FRACTION_BITS,
-    GOLDEN_HALVES,
     GOLDEN_IN_STEPS,
     SRC_B,
     Steps,
@@ -416,7 +415,7 @@ def _nearest_of_few(case: _Case, result: ResultCheck) -> ResultCheck:
         return result
     with np.errstate(all="ignore"):
         size, off = np.abs(exact), np.abs(wide(got) - exact)
-        off -= last_place(exact, got.dtype) / 2 + (GOLDEN_HALVES * unit("Float16") + steps.function) * size
+        off -= last_place(exact, got.dtype) / 2 + steps.in_float16 * size
         off -= steps.reduced + steps.cancelled
         flushed = (wide(got) == 0) & (size < smallest_normal(np.dtype(np.float16)))
         known = np.isfinite(off) & (size < float(ml_dtypes.finfo(got.dtype).max)) & ~flushed & (got != as_written)

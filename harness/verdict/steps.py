@@ -146,6 +146,11 @@ class Steps:
         return self.rounded + self.declared + cut
 
     @property
+    def in_float16(self) -> float:
+        """Bound of an elementwise function's own error where its steps are rounded to float16 (XLA's in 8 bits)."""
+        return self.function + GOLDEN_HALVES * unit("Float16")
+
+    @property
     def shared(self) -> bool:
         """Whether elements of the result share errors: those of operands that several of them are made from."""
         return self.cuts > 0 or self.stored > 0
@@ -316,7 +321,8 @@ def _of_elements(kept: _Kept, element_type: str, op_name: str, ulp: float | None
             between = function
         elif alone and op_name.startswith("chlo."):  # a formula, of which each step rounds, the golden's too
             between = table.FORMULA_MARGIN * floor
-        if op_name in IEEE_ROUNDED and ulp is not None and 0 < ulp <= 0.5 and own == stored_as == "Float32":
+        real = kept.part == element_type
+        if op_name in IEEE_ROUNDED and real and ulp is not None and 0 < ulp <= 0.5 and own == stored_as == "Float32":
             more |= {"last_place": floor, "leans": NEAREST}
     if op_name in GOLDEN_IN_STEPS.get(kept.part, ()):
         function += GOLDEN_HALVES * unit(own)

@@ -409,3 +409,16 @@ def test_other_honest_steps_are_right_and_tails_that_none_has_are_not(name, body
 def test_a_text_that_is_no_stablehlo_says_where_to_get_one():
     with pytest.raises(InputError, match=r"what:1:\d+: expected valid StableHLO, got .*; try a text as"):
         judge("func.func @main( broken", np.ones(4, np.float32), np.ones(4, np.float32))
+
+
+@pytest.mark.parametrize("target", ["ieee", "card"])
+def test_a_complex_product_by_text_is_judged(target):
+    rng = np.random.default_rng(0)
+    a, b = ((rng.standard_normal((8, 9)) + 1j * rng.standard_normal((8, 9))).astype(np.complex64) for _ in range(2))
+    tensor = "tensor<8x9xcomplex<f32>>"
+    text = (
+        f"func.func @main(%a: {tensor}, %b: {tensor}) -> {tensor} {{\n"
+        f"  %r = stablehlo.multiply %a, %b : {tensor}\n  return %r : {tensor}\n}}"
+    )
+    assert judge(text, [a, b], a * b, target=target)
+    assert not judge(text, [a, b], np.roll(a * b, 1), target=target)
