@@ -23,7 +23,7 @@ from opscope.compiler.translations.ttir_to_graph.attributes import ints
 from opscope.compiler.translations.ttir_to_graph.contents import Content
 from opscope.compiler.translations.ttir_to_graph.hosts import host_ops
 from opscope.compiler.translations.ttir_to_graph.layout import Dims, Layout
-from opscope.compiler.translations.ttir_to_graph.names import BINARY, REDUCE, UNARY
+from opscope.compiler.translations.ttir_to_graph.names import BINARY, MOVES, REDUCE, UNARY
 from opscope.compiler.translations.ttir_to_graph.on_device import dims_of, on_device
 from opscope.compiler.translations.ttir_to_graph.rest import rest_needs
 from opscope.compiler.translations.ttir_to_graph.state import State
@@ -79,6 +79,16 @@ def lowered(
     return lowering
 
 
+def _only_moved(value: SSAValue) -> bool:
+    """Whether floats are made of arguments and constants by moves alone."""
+    owner = value.owner
+    if "f" not in str(value.type).rpartition("x")[2]:
+        return False
+    if not isinstance(owner, Operation) or not owner.operands:
+        return True
+    return owner.name.removeprefix("ttir.") in MOVES and all(_only_moved(operand) for operand in owner.operands)
+
+
 class Lowering:
     """A lowering: its state, and the value of each TTIR value in the graph."""
 
@@ -98,6 +108,8 @@ class Lowering:
         self.host_results: dict[int, SSAValue] = {}
         """The results that the host already has, by number."""
         self.values: dict[SSAValue, Value] = {}
+        self.idle = True
+        """Whether the device has nothing to do."""
         self.rest: set[SSAValue] = set()
         """What the host computes after the device has run: results of ops that were refused, and what needs them."""
         self.refused: dict[Operation, StageFailure] = {}
@@ -148,7 +160,11 @@ class Lowering:
             self.rest.update(op.results)
 
     def finish(self, results: list[SSAValue]) -> None:
-        """Adds the outputs; results that the host already has, or computes after the device has run, stay there."""
+        """Adds the outputs; results that the host already has, or computes after the device has run, stay there.
+
+        With `fallback` a device that has nothing else to do moves those that it can hold.
+        """
+        self.idle = all(node.op is None for node in self.builder.nodes.values())
         if self.rest:
             for value in rest_needs(results, self.rest):
                 made = self._made(value)
@@ -156,6 +172,8 @@ class Lowering:
                     self.rest_inputs[value] = f"rest{len(self.rest_inputs)}"
                     self.builder.output(self.rest_inputs[value], made.operand, made.layout.sizes)
         for i, value in enumerate(results):
+            if self.idle and self.fallback:
+                self._give(value)
             result = self._made(value)
             if result is not None:
                 self.builder.output(f"output{i}", result.operand, result.layout.sizes)
@@ -165,12 +183,18 @@ class Lowering:
             else:
                 self.host_results[i] = value
 
+    def _give(self, value: SSAValue) -> None:
+        """Gives floats that the host has only moved to the device."""
+        held = self.values.get(value)
+        if isinstance(held, HostValue) and _only_moved(value):
+            self.values[value] = movements.device_value(self.state, held)
+
     def _made(self, value: SSAValue) -> DeviceValue | None:
         """Returns a value that the device has, of an op: one that no op has changed is moved by one."""
         made = self.values.get(value)
         if not isinstance(made, DeviceValue):
             return None
-        if self.builder.nodes[made.operand.producer].op is None:
+        if self.builder.nodes[made.operand.producer].op is None and (self.fallback or not self.idle):
             self.state.user_name = op_name(value.owner) if isinstance(value.owner, Operation) else ""
             made = DeviceValue(self.state.node("nop", [made.operand], made.layout.sizes), made.layout)
             self.values[value] = made

@@ -32,7 +32,7 @@ MOST_OPERANDS = 8
 
 def reshape(lowering: State, op: Operation, operands: list[Value], dims: Dims) -> Value:
     """Lowers a reshape: nothing where the groups stay."""
-    value = _device(lowering, operands[0])
+    value = device_value(lowering, operands[0])
     layout = value.layout.reshaped(dims)
     if layout is not None:
         return DeviceValue(value.operand, layout)
@@ -47,7 +47,7 @@ def _cost_of_reshape(current: Layout, layout: Layout) -> int:
 
 def permute(lowering: State, op: Operation, operands: list[Value], dims: Dims) -> Value:
     """Lowers a permutation of dims."""
-    value, order = _device(lowering, operands[0]), ints(op.properties["permutation"])
+    value, order = device_value(lowering, operands[0]), ints(op.properties["permutation"])
     permutation = permuted(value.layout, order)
     if permutation is None:
         layout = Layout.matrix(dims)
@@ -58,10 +58,10 @@ def permute(lowering: State, op: Operation, operands: list[Value], dims: Dims) -
 
 def repeat(lowering: State, op: Operation, operands: list[Value], dims: Dims) -> Value:
     """Lowers a broadcast: TMs repeat whole groups, pickers what is part of one."""
-    value = _device(lowering, operands[0])
+    value = device_value(lowering, operands[0])
     if len(value.layout.dims) != len(dims):
         lead = (1,) * (len(dims) - len(value.layout.dims))
-        value = _device(lowering, reshape(lowering, op, [value], (*lead, *value.layout.dims)))
+        value = device_value(lowering, reshape(lowering, op, [value], (*lead, *value.layout.dims)))
     if broadcast(value.layout, value.layout.like(dims)) is None:
         layout = min(_groupings(value.layout), key=lambda candidate: _cost_of_repeat(value.layout, candidate, dims))
         value = DeviceValue(relaid(lowering, value, layout), layout)
@@ -103,7 +103,7 @@ def _in_group(layout: Layout, group: str, dims: Dims) -> Layout:
 
 def take(lowering: State, op: Operation, operands: list[Value], dims: Dims) -> Value:
     """Lowers a slice: whole tiles by a splice, all else by pickers."""
-    value = _device(lowering, operands[0])
+    value = device_value(lowering, operands[0])
     begins, ends, steps = (ints(op.properties[key]) for key in ("begins", "ends", "step"))
     layout = value.layout.like(dims)
     if dims == value.layout.dims:
@@ -133,7 +133,7 @@ def reverse(lowering: State, op: Operation, operands: list[Value], dims: Dims) -
     """Lowers a reversal of some dims."""
     turned = ints(op.properties["dimensions"])
     return _by_dims(
-        lowering, _device(lowering, operands[0]), dims, lambda ids, d: np.flip(ids, d) if d in turned else ids
+        lowering, device_value(lowering, operands[0]), dims, lambda ids, d: np.flip(ids, d) if d in turned else ids
     )
 
 
@@ -155,7 +155,7 @@ def pad(lowering: State, op: Operation, operands: list[Value], dims: Dims) -> Va
         spread = np.pad(spread, widths, constant_values=-1)
         return spread[(slice(None),) * d + (slice(max(0, -low), spread.shape[d] - max(0, -high)),)]
 
-    return _by_dims(lowering, _device(lowering, operands[0]), dims, padded)
+    return _by_dims(lowering, device_value(lowering, operands[0]), dims, padded)
 
 
 def concat(lowering: State, op: Operation, operands: list[Value], dims: Dims) -> Value:
@@ -242,7 +242,7 @@ def exact(lowering: State, operand: Operand, layout: Layout) -> Operand:
     return lowering.node("nop", [operand], layout.sizes)
 
 
-def _device(lowering: State, value: Value) -> DeviceValue:
+def device_value(lowering: State, value: Value) -> DeviceValue:
     """Returns the value on the device; one of the host in the layout that takes fewest tiles."""
     if isinstance(value, DeviceValue):
         return value
@@ -256,7 +256,7 @@ def gather(lowering: State, op: Operation, operands: list[Value], dims: Dims) ->
     indices = known_array(op.operands[1])
     if indices is None:
         raise StageFailure("ttir-to-graph", op.name, "indices that only a run knows, not of whole rows", kind="notimpl")
-    value = _device(lowering, operands[0])
+    value = device_value(lowering, operands[0])
     ids = gathered_elements(value.layout.dims, indices, op.read(), dims)
     ways = product(_groupings(value.layout), _groupings(Layout.matrix(dims)))
     cheapest = sorted(ways, key=lambda way: way[1].tiles.tiles + _cost_of_reshape(value.layout, way[0]))

@@ -85,6 +85,30 @@ def test_what_no_op_changes_is_a_result_too() -> None:
     assert np.allclose(power.value(), np.exp(act**2), rtol=0.05)
 
 
+class Part(pybuda.PyBudaModule):
+    """Every second row, and with `counts` only the largest elements' places, which no card computes."""
+
+    def __init__(self, name: str, counts: bool) -> None:
+        super().__init__(name)
+        self.counts = counts
+
+    def forward(self, act: Any) -> Any:
+        return pybuda.op.Argmax("", act, dim=-1) if self.counts else pybuda.op.Index("rows", act, -2, 1, 32, 2)
+
+
+def test_a_card_moves_the_result_of_a_module_of_moves_alone() -> None:
+    device = pybuda.TTDevice("tt0", arch=WORMHOLE, module=Part("rows", counts=False))
+    (made,) = pybuda.run_inference(inputs=[X], _sequential=True).get()
+    assert near(made, X[:, :, 1::2])
+    graph = device.compiled[0].compilation.graph
+    assert graph is not None
+    assert [(node.name, node.spec.type) for node in graph.ops] == [("rows", "nop")]
+    pybuda.shutdown()
+    pybuda.TTDevice("tt0", arch=WORMHOLE, module=Part("places", counts=True))
+    with pytest.raises(PyBudaError, match=r"places: module: all of it stays on the host.*; try a CPUDevice"):
+        pybuda.run_inference(inputs=[X], _sequential=True)
+
+
 @pytest.mark.slow
 def test_a_pipeline_runs_while_inputs_are_pushed_and_taps_an_op() -> None:
     first, second = Layer("first"), Layer("second")
