@@ -664,7 +664,7 @@ def by_documented_steps(
         whole = some.all()
         inputs = [x if whole else x[some] for x in operands.inputs]
         found[some] = np.ravel(documented_steps.right(ways, inputs, got if whole else got[some], cut))
-    except NotElementwiseError:
+    except (NotElementwiseError, TypeError):  # of a constant of the module, which is no operand, nothing is known
         return None
     found &= other
     return found if found.any() else None

@@ -422,3 +422,14 @@ def test_a_complex_product_by_text_is_judged(target):
     )
     assert judge(text, [a, b], a * b, target=target)
     assert not judge(text, [a, b], np.roll(a * b, 1), target=target)
+
+
+def test_a_card_is_judged_by_an_op_one_of_whose_operands_is_a_constant():
+    x = np.random.default_rng(0).standard_normal((8, 9)).astype(np.float32)
+    text = (
+        "func.func @main(%a: tensor<8x9xf32>) -> tensor<8x9xf32> {\n"
+        "  %z = stablehlo.constant dense<0.0> : tensor<8x9xf32>\n"
+        "  %r = stablehlo.maximum %a, %z : tensor<8x9xf32>\n  return %r : tensor<8x9xf32>\n}"
+    )
+    assert judge(text, x, np.maximum(x, 0), target="card")
+    assert judge(text, x, np.maximum(x, 0) * np.float32(1.5), target="card").answer == "wrong"
