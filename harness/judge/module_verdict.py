@@ -47,6 +47,14 @@ class ModuleVerdict:
         """The module's one op, if it has one and its results are the module's."""
         return None if self._alone is None else self._split.ops[self._alone.op_id]
 
+    @property
+    def sized_as_it_runs(self) -> bool:
+        """Whether the size of a result is set while the module runs, so that what XLA returns is not it."""
+        from opscope.harness.prepare.mlir import bounded, door
+
+        sets = bounded.SET.partition(".")[2].encode() in self._module  # so in text and bytecode
+        return sets and bounded.sized_as_it_runs(door.load(self._module), "case")
+
     @cached_property
     def _split(self) -> SplitModule:
         from opscope.harness.prepare.split import split_module

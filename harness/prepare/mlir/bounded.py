@@ -11,6 +11,13 @@ from opscope.harness.prepare.mlir.file_models import entry
 SET = "stablehlo.set_dimension_size"
 
 
+def sized_as_it_runs(module: Module, where: str) -> bool:
+    """Whether the entry has results of a size that its operands' sizes do not decide: XLA gives such a one at its bound,
+    elements packed."""
+    results = entry(module, where).attributes["function_type"].value.results
+    return any("?" in str(kind) for kind in results)
+
+
 def with_bounds(module: Module, where: str) -> Module:
     """The module with every bounded size set to its bound; itself where its entry takes none or it sets sizes at run
     time, whose values then stay dynamic."""

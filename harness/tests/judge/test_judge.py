@@ -433,3 +433,17 @@ def test_a_card_is_judged_by_an_op_one_of_whose_operands_is_a_constant():
     )
     assert judge(text, x, np.maximum(x, 0), target="card")
     assert judge(text, x, np.maximum(x, 0) * np.float32(1.5), target="card").answer == "wrong"
+
+
+@pytest.mark.parametrize("shown", ["4x?", "4x6"])
+def test_a_size_that_is_set_at_run_time_is_known_where_no_result_has_it(shown):
+    kind = "tensor<4x?xf32, #stablehlo.bounds<?, 6>>"
+    back = "%2 = stablehlo.constant dense<6> : tensor<i32>\n%3 = stablehlo.set_dimension_size %1, %2, dim = 1"
+    back += f" : ({kind}, tensor<i32>) -> tensor<4x6xf32>\nreturn %3 : tensor<4x6xf32>"
+    text = f"""func.func @main(%a: tensor<4x6xf32>, %n: tensor<i32>) -> {kind if "?" in shown else "tensor<4x6xf32>"} {{
+      %1 = stablehlo.set_dimension_size %a, %n, dim = 1 : (tensor<4x6xf32>, tensor<i32>) -> {kind}
+      {f"return %1 : {kind}" if "?" in shown else back}
+    }}"""
+    x = draw(4, 6)
+    verdict = judge(text, [x, np.int32(4)], x[:, :4] if "?" in shown else x)
+    assert (verdict.answer == "undecided") == ("?" in shown)
