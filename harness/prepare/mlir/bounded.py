@@ -12,7 +12,7 @@ SET = "stablehlo.set_dimension_size"
 
 
 def sized_as_it_runs(module: Module, where: str) -> bool:
-    """Whether the entry has results of a size that its operands' sizes do not decide: XLA gives such a one at its bound,
+    """Whether the entry has results of a size that its operands' sizes do not decide; XLA gives these at their bounds,
     elements packed."""
     results = entry(module, where).attributes["function_type"].value.results
     return any("?" in str(kind) for kind in results)
