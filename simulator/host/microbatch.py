@@ -17,8 +17,15 @@ from opscope.simulator.host.tensor import Tensor, array_of, is_torch, to_torch
 def size_of(where: str, tensors: Sequence[Any]) -> int:
     """Returns how many inputs a push brings: the leading size of its first tensor.
 
-    Raises PyBudaError for none, and for a tensor whose leading size is neither this one nor 1.
+    Raises PyBudaError for none, for what is no tensor (a dict or a list of some), and for a tensor whose leading size
+    is neither this one nor 1.
     """
+    for number, value in enumerate(tensors):
+        if not hasattr(value, "shape"):
+            raise PyBudaError(
+                f"{where}: expected a tensor as input {number}, got a {type(value).__name__}; try a module that takes "
+                "its tensors one by one"
+            )
     sizes = [value.shape[0] if len(value.shape) else 1 for value in tensors]
     size = sizes[0] if sizes else 1
     if size < 1:

@@ -56,6 +56,8 @@ def test_a_microbatch_is_taken_apart_and_joined_again() -> None:
         size_of("a", [shared, FOUR])
     with pytest.raises(PyBudaError, match="expected a microbatch of 1 input or more, got 0"):
         size_of("a", [FOUR[:0]])
+    with pytest.raises(PyBudaError, match="a: expected a tensor as input 1, got a dict; try a module that takes"):
+        size_of("a", [FOUR, {"x": FOUR}])
     with pytest.raises(PyBudaError, match="a: expected a microbatch of 4 inputs, got a leading size of 2 of input 0"):
         one_by_one("a", [FOUR[:2]], 4)
 
