@@ -48,7 +48,7 @@ class Installation:
         return done.stdout
 
     def refused(self, *words: str) -> str:
-        """The stderr of `opscope dashboard ...`, which ends with exit code 2."""
+        """The stderr of `opscope dashboard ...`, which ends with exit code 2, but for its lines of a long minute."""
         command = [
             sys.executable,
             "-m",
@@ -60,7 +60,8 @@ class Installation:
         ]
         done = subprocess.run(command, capture_output=True, text=True, cwd=self.folder)
         assert (done.returncode, done.stdout) == (2, "")
-        return done.stderr
+        lines = done.stderr.splitlines(keepends=True)
+        return "".join(line for line in lines if not line.startswith("opscope dashboard · "))
 
     def up(self, *words: str) -> str:
         """Brings the server up, as a user does; its address."""
