@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import os
-import signal
 import time
 
 import jax
 import pytest
 from click.testing import CliRunner
 
-from opscope.base.children.ending import of_return_code
 from opscope.base.children.forks import WarmFork
 from opscope.compiler import api
 from opscope.compiler.commands import compile
@@ -47,16 +45,9 @@ def test_a_crash_is_an_error_like_others(harm, how):
     assert time.monotonic() - began < 50
 
 
-class Aborted:
-    """In place of a fork of these tests' large process: how one ends, test_a_crash_is_an_error_like_others has seen."""
-
-    def run(self, data, *, seconds, memory):
-        return of_return_code(-signal.SIGABRT)
-
-
 @pytest.mark.parametrize("command", [compile.compile_command, compile.opt])
 def test_the_command_line_says_so_and_leaves(command, monkeypatch, tmp_path):
-    monkeypatch.setattr(guard, "_fork", Aborted)
+    monkeypatch.setattr(guard, "_fork", lambda: WarmFork(lambda data: os.abort()))
     path = tmp_path / "bad.mlir"
     path.write_text(ADD, encoding="utf-8")
     words = [str(path), *(["-p", "stablehlo-to-ttir"] if command is compile.opt else [])]
@@ -69,7 +60,7 @@ def test_the_command_line_says_so_and_leaves(command, monkeypatch, tmp_path):
 def test_the_python_api_reads_in_a_fork_what_comes_from_outside(form, monkeypatch, tmp_path):
     path = tmp_path / "bad.mlir"
     path.write_text(ADD, encoding="utf-8")
-    monkeypatch.setattr(guard, "_fork", Aborted)
+    monkeypatch.setattr(guard, "_fork", lambda: WarmFork(lambda data: os.abort()))
     source = {"bytes": ADD.encode(), "file": path}.get(form, ADD)
 
     def read():
