@@ -8,9 +8,11 @@ and sources of files.
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import importlib.util
 import re
+import shlex
 import sys
 from datetime import datetime
 from functools import cache
@@ -185,13 +187,15 @@ def check_name(backend: str) -> None:
         )
     elif _is_path(backend):
         if not Path(backend).is_file():
-            raise InputError("--backend", "the path of a backend's file", f"no file {backend}", _closest(backend))
+            near = difflib.get_close_matches(Path(backend).stem, names(), n=3)
+            hint = ", ".join(near) or f"opscope backend new {shlex.quote(backend)}"
+            raise InputError("--backend", "the path of a backend's file", f"no file {backend}", hint)
         if backend.endswith(FILES[1:]):
             importlib.import_module("opscope.harness.backends.commands.description").read(
                 Path(backend)
             )  # only for the errors that it raises
     elif not is_alone(backend):
-        raise InputError("--backend", "a backend", f"'{backend}'", _closest(backend))
+        raise InputError("--backend", "a backend", f"'{backend}'", _MEANT.get(backend) or closest(backend, names()))
 
 
 def load(backend: str) -> Backend:
@@ -317,10 +321,6 @@ def _entry_points() -> dict[str, EntryPoint]:
 
 _MEANT = {"tt-mlir": "tt (a plugin that needs no card) or ttmlir (the tools of a built tree)"}
 """A name that is no backend's, but that people use -> what may be meant."""
-
-
-def _closest(backend: str) -> str:
-    return _MEANT.get(backend) or closest(Path(backend).stem, names())
 
 
 def _import_file(path: Path) -> ModuleType:

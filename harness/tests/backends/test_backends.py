@@ -251,6 +251,8 @@ def test_unknown_backends_offer_the_closest():
         registry.load("refrence")
     with pytest.raises(InputError, match=r"no file nowhere/xla\.py; try xla"):
         registry.load("nowhere/xla.py")
+    with pytest.raises(InputError, match=r"no file nowhere/my one\.py; try opscope backend new 'nowhere/my one\.py'"):
+        registry.load("nowhere/my one.py")
 
 
 def test_a_backend_is_one_file(tmp_path, monkeypatch):
