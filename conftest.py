@@ -183,7 +183,6 @@ def pytest_configure(config: pytest.Config) -> None:
             os.environ.pop(name, None)
         home, folders = config.workerinput["user"]  # type: ignore[attr-defined]
         config.stash[USER] = User(home, tuple(folders))
-        say_only_what_is_read(config)
         return
     config.stash[USER] = the_user()
     home = tempfile.TemporaryDirectory(prefix="opscope-tests-", ignore_cleanup_errors=True)
@@ -206,37 +205,6 @@ def pytest_xdist_setupnodes() -> None:
 def pytest_configure_node(node: Any) -> None:
     """Tells a worker of xdist who the user is: its environment no longer says so."""
     node.workerinput["user"] = tuple(node.config.stash[USER])
-
-
-class Unread:
-    """A plugin by which reports of setups and teardowns that passed are marked, and not taken apart."""
-
-    @staticmethod
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_report_to_serializable(report: pytest.TestReport | pytest.CollectReport) -> dict[str, Any] | None:
-        """What is sent of a report: of those, nothing."""
-        return {"unread": True} if report.passed and report.when in ("setup", "teardown") else None
-
-
-def say_only_what_is_read(config: pytest.Config) -> None:
-    """Has a worker of xdist say of a test that passed how its call ended, and no more: where no test, however short it
-    was, is shown by name, and nobody asks how long it took. Four of six messages are left out, each of which takes a
-    tenth of a millisecond on both sides.
-    """
-    shown = config.option.verbose > 0 or {*config.option.reportchars} & {*"AP"}
-    workers = [each for each in config.pluginmanager.get_plugins() if type(each).__name__ == "WorkerInteractor"]
-    asked = any(getattr(config.option, name, None) for name in ("xmlpath", "durations"))
-    if shown or asked or not workers:
-        return
-    worker: Any = workers[0]
-    send = worker.sendevent
-
-    def sendevent(name: str, **words: Any) -> None:
-        if name not in ("logstart", "logfinish") and "unread" not in words.get("data", ()):
-            send(name, **words)
-
-    worker.sendevent = sendevent
-    config.pluginmanager.register(Unread())
 
 
 @pytest.hookimpl(wrapper=True)
