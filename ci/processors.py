@@ -15,6 +15,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from opscope.base.digest import words_digest
@@ -68,12 +69,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.here:
         print(json.dumps(verdicts(options.seed, options.only)))
         return 0
-    base: dict[str, dict[str, Any]] = {}
-    differ = 0
-    for name, variables in settings().items():
+
+    def judged(variables: dict[str, str]) -> dict[str, dict[str, Any]]:
         command = [sys.executable, "-m", "ci.processors", "--here", "--seed", str(options.seed), "--only", options.only]
         answer = subprocess.run(command, env={**os.environ, **variables}, stdout=subprocess.PIPE, check=True)
-        found = json.loads(answer.stdout)
+        return json.loads(answer.stdout)
+
+    base: dict[str, dict[str, Any]] = {}
+    differ, of = 0, settings()
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        every = list(zip(of, threads.map(judged, of.values()), strict=True))
+    for name, found in every:
         base = base or found
         same = [key for key in found if found[key]["bits"] == base[key]["bits"]]
         parted = [key for key in same if found[key] != base[key]]
