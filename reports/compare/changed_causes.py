@@ -86,11 +86,11 @@ def _section(title: str, tone: str, rows: list[Row]) -> Causes:
 
 def causes_of(rows: Iterable[Row]) -> list[Cause]:
     """Rows by cause; of those without an error the ones of which the same is said are one, with an empty id."""
-    causes = grouped(rows, lambda row: (row.cluster or _told(row), row.known, row.owner), _cause, _op)
+    causes = grouped(rows, lambda row: (row.cluster or _wording(row), row.known, row.owner), _cause, _op)
     return [cause if cause.cause or cause.count > 1 else replace(cause, what="") for cause in causes]
 
 
-def _told(row: Row) -> tuple[str, str]:
+def _wording(row: Row) -> tuple[str, str]:
     """The label of an op without an error, and all that is said of it."""
     return row.label, "; ".join(filter(None, (_turn(row), row.note)))
 
@@ -101,7 +101,7 @@ def _cause(row: Row) -> Cause:
     what = "less exact than before" if drop else f"{turn} at {at}" if at else turn
     return Cause(
         cause=row.cluster,
-        what=what if row.cluster else _told(row)[1],
+        what=what if row.cluster else _wording(row)[1],
         error="" if drop else _error(row),
         stage=row.failed_stage,
         owner=row.owner,
