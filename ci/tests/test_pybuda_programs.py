@@ -109,7 +109,8 @@ def test_programs_run_with_a_stand_in_for_the_network(tmp_path: Path) -> None:
     ):
         stopped = ["--only", "*s.py", stage, "--write", str(page_of)]
         assert main([str(tmp_path / "demos"), str(tmp_path / "tests"), *stopped]) == 0
-        assert [row.outcome for row in rows_of_page(page_of).values()] == ["needs", outcome, "stops"]
+        ends = {name: row.outcome for name, row in rows_of_page(page_of).items()}
+        assert ends == {"needs.py": "needs", "runs.py": outcome, "stops.py": "stops"}
     # One that takes too long is ended, and those after it run.
     (tmp_path / "demos" / "late.py").write_text(LATE)
     only = ["--only", "late*", "stops*", "--minutes", "0.1"]
@@ -171,7 +172,7 @@ def test_cases_are_drawn_run_as_they_are_and_counted(tmp_path: Path, capfd: pyte
         (tests / name).write_text(text)
     assert cases.files_of(tests) == ["test_a.py", "test_b.py"]
     assert cases.drawn(["a", "b", "c"], 200, 0) == cases.drawn(["a", "b", "c"], 200, 0) != cases.drawn(["a"], 200, 0)
-    words = ["--seconds", "1", "--file", "test_a.py=6", "test_b.py=1", "--write", str(page)]
+    words = ["--seconds", "8", "--file", "test_a.py=6", "test_b.py=1", "--write", str(page)]
     assert cases.main([str(tests), *words]) == 0
     printed = capfd.readouterr().out
     rows = [line for line in printed.splitlines() if line.startswith("{")]
