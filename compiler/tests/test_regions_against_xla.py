@@ -29,9 +29,9 @@ def same(source: str, *inputs: np.ndarray, relative: float = 0.0) -> None:
 
 @pytest.mark.parametrize(
     "dtype",
-    # quick: the wider float, the narrower integer
-    [F, *(pytest.param(kind, marks=pytest.mark.slow) for kind in (B, I32)), np.uint8, np.bool_],
-    ids=["f32", "bf16", "i32", "ui8", "i1"],
+    # quick: the wider float, the narrower integer; booleans, test_select_and_scatter_of_booleans
+    [F, np.uint8, *(pytest.param(kind, marks=pytest.mark.slow) for kind in (B, I32, np.bool_))],
+    ids=["f32", "ui8", "bf16", "i32", "i1"],
 )
 def test_scatter_by_name(dtype):
     x, updates = (random((7, 5), s, F, 0, 4).astype(dtype) for s in (1, 2))
@@ -173,9 +173,9 @@ def test_map_is_its_body_on_whole_tensors():
 
 
 @pytest.mark.parametrize(
-    # quick: one, few, several tiles
+    # quick: one, several tiles
     "size",
-    [1, pytest.param(2, marks=pytest.mark.slow), 7, pytest.param(64, marks=pytest.mark.slow), 100],
+    [1, *(pytest.param(size, marks=pytest.mark.slow) for size in (2, 7, 64)), 100],
 )
 def test_sort(size):
     x = random((3, size))
