@@ -10,7 +10,7 @@ import yaml
 from ci import measurements_page
 
 DATA: dict[str, Any] = yaml.load(measurements_page.DATA.read_text(encoding="utf-8"), yaml.CSafeLoader)
-TABLES = {f"{part['section']}: {table['title']}": table for part in DATA["sections"] for table in part["tables"]}
+TABLES = [(f"{part['section']}: {table['title']}", table) for part in DATA["sections"] for table in part["tables"]]
 
 
 def test_the_page_is_up_to_date() -> None:
@@ -21,8 +21,7 @@ def test_the_page_is_up_to_date() -> None:
 
 
 def test_each_figure_has_a_date_and_a_value() -> None:
-    assert len(TABLES) == sum(len(part["tables"]) for part in DATA["sections"]), "two tables of one name"
-    for name, table in TABLES.items():
+    for name, table in TABLES:
         keys = {"title", "date", "machine", "command", "about", "superseded", "rows", "note"}
         assert table.keys() <= keys, name
         subject = next(iter(table["rows"][0]))

@@ -60,7 +60,7 @@ def test_the_command_line_says_so_and_leaves(command, monkeypatch, tmp_path):
     assert "parser-crashed" in result.output
 
 
-class ForkAskedFor(Exception):
+class ForkAskedFor(CompilerInputError):
     """In place of a fork."""
 
 
