@@ -133,12 +133,16 @@ def exports(folder: Path, tmp_path: Path, published: bool = True) -> dict[tuple[
     return texts
 
 
-def test_the_command_writes_what_is_tested_here(right: Path) -> None:
-    with open_runs(None, named=(str(right),)) as runs:
-        exported = read(runs, str(right))
-    for kind, render in FORMATS.items():
-        words = (str(right), "--format", kind, "--job-id", "7", "-o", "-")
-        assert CliRunner().invoke(export, words, catch_exceptions=False).output == render(exported), kind
+def test_the_command_writes_what_is_tested_here(right: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(right, tmp_path / "run"))
+    REASONS["unexpected pass"](folder)
+    with open_runs(None, named=(str(folder),)) as runs:
+        exported = read(runs, str(folder))
+    texts = {kind: render(exported) for kind, render in FORMATS.items()}
+    assert len({*texts.values()}) == len(FORMATS)
+    for kind, text in texts.items():
+        words = (str(folder), "--format", kind, "--job-id", "7", "-o", "-")
+        assert CliRunner().invoke(export, words, catch_exceptions=False).output == text, kind
 
 
 SILENT = {("builder-xml", "unexpected pass"), ("builder-xml", "import agrees"), ("builder-xml", Status.NO_GOLDEN)}
