@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-pytest.importorskip("mutmut", reason="mutmut comes with the extra `dev`")
-
-pytest.importorskip("coverage")
+if not (find_spec("mutmut") and find_spec("coverage")):  # to import them takes each worker longer than these tests
+    pytest.skip("mutmut comes with the extra `dev`", allow_module_level=True)
 
 from ci.mutation import equivalent, mutants, trial
 from ci.mutation.__main__ import MOST_SECONDS, report, tried

@@ -61,10 +61,10 @@ def pages() -> list[Path]:
     return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
-def test_pages_and_help_have_none_of_our_own_words(page: Path) -> None:
-    prose = CODE.sub(" ", page.read_text(encoding="utf-8"))
-    assert [found.group() for found in OURS.finditer(prose)] == []
+def test_pages_and_help_have_none_of_our_own_words() -> None:
+    for page in pages():
+        prose = CODE.sub(" ", page.read_text(encoding="utf-8"))
+        assert [found.group() for found in OURS.finditer(prose)] == [], page.name
 
 
 @pytest.mark.parametrize("room", ROOMS)

@@ -194,8 +194,11 @@ def test_selection_and_conversion():
 
 @pytest.mark.parametrize(
     "dtype",
-    # quick: [f32], of as many bytes
-    [*FLOATS, pytest.param(np.int32, marks=pytest.mark.slow, id="i32"), pytest.param(np.bool_, id="i1")],
+    # quick: [f32], of as many bytes; booleans, test_bitwise[i1]
+    [
+        *FLOATS,
+        *(pytest.param(kind, marks=pytest.mark.slow, id=id) for kind, id in ((np.int32, "i32"), (np.bool_, "i1"))),
+    ],
 )
 def test_data_movement(dtype):
     x = np.arange(3 * 4 * 5).reshape(3, 4, 5).astype(dtype)
@@ -373,7 +376,11 @@ WINDOWS = [
 ]
 
 
-@pytest.mark.parametrize("dtype", [*FLOATS, pytest.param(np.int32, id="i32")])
+@pytest.mark.parametrize(
+    "dtype",
+    # quick: [f32]; integers, test_reduce[i32]
+    [*FLOATS, pytest.param(np.int32, marks=pytest.mark.slow, id="i32")],
+)
 def test_reduce_window(dtype):
     low, high = (np.iinfo(dtype).min, np.iinfo(dtype).max) if dtype is np.int32 else (-np.inf, np.inf)
     folds = {"max": (lax.max, low), "min": (lax.min, high), "max from 3": (lax.max, 3), "sum": (lax.add, 0)}

@@ -135,8 +135,12 @@ def test_fingerprint_is_a_hash():
     assert api.fingerprint() == api.fingerprint()
 
 
-def test_import_loads_no_jaxlib():
-    code = "import sys, opscope.compiler.api; assert not {'jax', 'jaxlib'} & set(sys.modules)"
+def test_the_planner_knows_no_ir_and_importing_the_api_loads_no_jaxlib():
+    code = (
+        "import sys; from opscope.compiler.buda import plan_report, planner;"
+        "assert not {'xdsl', 'jaxlib', 'jax'} & set(sys.modules);"
+        "import opscope.compiler.api; assert not {'jax', 'jaxlib'} & set(sys.modules)"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -170,25 +170,25 @@ def test_the_pipeline_string_does_the_same():
 LONG = np.array([2**63 + 1, 1, 2**63 + 5, 2**64 - 1, 0, 2**63], np.uint64)
 
 
-@pytest.mark.parametrize(
-    ("direction", "wanted"),
-    [
-        ("LT", [False, True, True, False, True, False]),
-        ("LE", [False, True, True, False, True, True]),
-        ("GT", [True, False, False, True, False, False]),
-        ("GE", [True, False, False, True, False, True]),
-    ],
-)
-def test_long_unsigned_integers_are_compared_as_such(direction, wanted):
+def test_long_unsigned_integers_are_compared_as_such():
     """Above 2^63 they are no negative numbers."""
-    _, (less,) = both(
-        f"""%0 = stablehlo.compare {direction}, %a, %b : (tensor<6xui64>, tensor<6xui64>) -> tensor<6xi1>
-            return %0 : tensor<6xi1>""",
-        "(%a: tensor<6xui64>, %b: tensor<6xui64>) -> tensor<6xi1>",
+    wanted = {
+        "LT": [False, True, True, False, True, False],
+        "LE": [False, True, True, False, True, True],
+        "GT": [True, False, False, True, False, False],
+        "GE": [True, False, False, True, False, True],
+    }
+    lines = [
+        f"%{way} = stablehlo.compare {way}, %a, %b : (tensor<6xui64>, tensor<6xui64>) -> tensor<6xi1>" for way in wanted
+    ]
+    kinds = ", ".join(["tensor<6xi1>"] * 4)
+    _, results = both(
+        "\n".join([*lines, f"return {', '.join(f'%{way}' for way in wanted)} : {kinds}"]),
+        f"(%a: tensor<6xui64>, %b: tensor<6xui64>) -> ({kinds})",
         LONG,
         np.array([1, 2**63 + 1, 2**63 + 6, 2**63, 2**63, 2**63], np.uint64),
     )
-    assert less.tolist() == wanted
+    assert {way: result.tolist() for way, result in zip(wanted, results, strict=True)} == wanted
 
 
 def test_a_negative_number_is_a_long_unsigned_one_above_all_short_ones():
@@ -205,19 +205,20 @@ def test_a_negative_number_is_a_long_unsigned_one_above_all_short_ones():
     assert programs.simulate(source, a)[0].tolist() == [True, True, True, False]
 
 
-@pytest.mark.parametrize(
-    ("op", "wanted"), [("multiply", 1e-310), ("divide", 1e-290), ("minimum", 1e-300), ("add", 1e-10)]
-)
-def test_denormals_of_double_precision_stay(op, wanted):
+def test_denormals_of_double_precision_stay():
     """On any number of elements, which decides whether XLA computes in one step or in several."""
+    wanted = {"multiply": 1e-310, "divide": 1e-290, "minimum": 1e-300, "add": 1e-10}
     for count in (1, 5000):
         shape = f"tensor<{count}xf64>"
+        lines = [f"%{op} = stablehlo.{op} %a, %b : {shape}" for op in wanted]
+        kinds = ", ".join([shape] * len(wanted))
         source = programs.module(
-            f"%0 = stablehlo.{op} %a, %b : {shape}\nreturn %0 : {shape}", f"(%a: {shape}, %b: {shape}) -> {shape}"
+            "\n".join([*lines, f"return {', '.join(f'%{op}' for op in wanted)} : {kinds}"]),
+            f"(%a: {shape}, %b: {shape}) -> ({kinds})",
         )
         a, b = np.full(count, 1e-300), np.full(count, 1e-10)
-        (got,) = programs.simulate(source, a, b, unsupported_types="fallback")
-        assert np.allclose(got, wanted, rtol=1e-12, atol=0)
+        for op, got in zip(wanted, programs.simulate(source, a, b, unsupported_types="fallback"), strict=True):
+            assert np.allclose(got, wanted[op], rtol=1e-12, atol=0), op
 
 
 def test_functions_of_double_denormals_are_those_of_numbers():

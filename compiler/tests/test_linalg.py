@@ -47,7 +47,11 @@ SOLVE = """func.func @main(%a: tensor<2x5x5x{kind}>, %b: tensor<2x{shape}x{kind}
 }}"""
 
 
-@pytest.mark.parametrize(("kind", "tolerance"), [("f32", 1e-5), ("bf16", 2**-7)])
+@pytest.mark.parametrize(
+    ("kind", "tolerance"),
+    # quick: f32; the narrower type, test_against_xla.py
+    [("f32", 1e-5), pytest.param("bf16", 2**-7, marks=pytest.mark.slow)],
+)
 def test_triangular_solve(kind, tolerance):
     dtype = {"f32": F, "bf16": B}[kind]
     a = (random((2, 5, 5), 1, low=-0.4, high=0.4) + 2 * np.eye(5, dtype=F)).astype(dtype)
@@ -132,7 +136,10 @@ def test_four_spatial_dims_are_refused():
 KEY = np.array([0x0123456789ABCDEF, 0xFFFFFFFFFFFFFFFE, 0xFFFFFFFFFFFFFFFF], np.uint64)
 
 
-@pytest.mark.parametrize("algorithm", ["THREE_FRY", "PHILOX", "DEFAULT"])
+@pytest.mark.parametrize(
+    "algorithm",
+    ["THREE_FRY", "PHILOX", pytest.param("DEFAULT", marks=pytest.mark.slow)],  # quick: the one that it is
+)
 def test_random_bits_are_xlas(algorithm):
     cases = {
         "THREE_FRY": [(s, "ui32", 2) for s in ("", "5x", "3x4x", "2x4x", "3x5x")]

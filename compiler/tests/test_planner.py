@@ -47,7 +47,16 @@ def check(buda_plan: BudaPlan) -> None:
     "arch",
     ["wormhole_b0", pytest.param("grayskull", marks=pytest.mark.slow)],  # quick: test_planned_run, on a board of it
 )
-@pytest.mark.parametrize("graph", [graphs.chain(30), graphs.fork(), graphs.seed_convolution()], ids=lambda g: g.name)
+@pytest.mark.parametrize(
+    "graph",
+    [
+        graphs.chain(30),
+        graphs.fork(),
+        # quick: the frozen plans of gathers, test_frozen_plans.py
+        pytest.param(graphs.seed_convolution(), marks=pytest.mark.slow),
+    ],
+    ids=lambda g: g.name,
+)
 def test_every_policy_makes_a_plan_that_holds(graph, arch: str, policy: str) -> None:
     check(plan(graph, budget_of(arch), policy))
 

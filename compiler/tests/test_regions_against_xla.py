@@ -29,9 +29,9 @@ def same(source: str, *inputs: np.ndarray, relative: float = 0.0) -> None:
 
 @pytest.mark.parametrize(
     "dtype",
-    # quick: the wider float, the narrower integer
-    [F, *(pytest.param(kind, marks=pytest.mark.slow) for kind in (B, I32)), np.uint8, np.bool_],
-    ids=["f32", "bf16", "i32", "ui8", "i1"],
+    # quick: the wider float, the narrower integer; booleans, test_select_and_scatter_of_booleans
+    [F, np.uint8, *(pytest.param(kind, marks=pytest.mark.slow) for kind in (B, I32, np.bool_))],
+    ids=["f32", "ui8", "bf16", "i32", "i1"],
 )
 def test_scatter_by_name(dtype):
     x, updates = (random((7, 5), s, F, 0, 4).astype(dtype) for s in (1, 2))
@@ -173,9 +173,9 @@ def test_map_is_its_body_on_whole_tensors():
 
 
 @pytest.mark.parametrize(
-    # quick: one, few, several tiles
+    # quick: one, several tiles
     "size",
-    [1, pytest.param(2, marks=pytest.mark.slow), 7, pytest.param(64, marks=pytest.mark.slow), 100],
+    [1, *(pytest.param(size, marks=pytest.mark.slow) for size in (2, 7, 64)), 100],
 )
 def test_sort(size):
     x = random((3, size))
@@ -210,12 +210,12 @@ def test_total_order_of_floats():
     same(source, pairs[:, 0].view(F).copy(), pairs[:, 1].view(F).copy())
 
 
-@pytest.mark.parametrize(("select", "scatter"), [("GE", "or"), ("GT", "xor"), ("LE", "and"), ("EQ", "add")])
-def test_select_and_scatter_of_booleans(select, scatter):
-    same(
-        f"""func.func @main(%x: tensor<8xi1>, %s: tensor<4xi1>, %i: tensor<i1>) -> tensor<8xi1> {{
-          %0 = "stablehlo.select_and_scatter"(%x, %s, %i) <{{window_dimensions = array<i64: 3>,
-               window_strides = array<i64: 2>, padding = dense<[[0, 1]]> : tensor<1x2xi64>}}> ({{
+def test_select_and_scatter_of_booleans():
+    ways = (("GE", "or"), ("GT", "xor"), ("LE", "and"), ("EQ", "add"))
+    ops = [
+        f"""%{select} = "stablehlo.select_and_scatter"(%x, %s, %{"one" if scatter == "and" else "zero"}) <{{
+               window_dimensions = array<i64: 3>, window_strides = array<i64: 2>,
+               padding = dense<[[0, 1]]> : tensor<1x2xi64>}}> ({{
             ^bb0(%a: tensor<i1>, %b: tensor<i1>):
               %1 = stablehlo.compare {select}, %a, %b : (tensor<i1>, tensor<i1>) -> tensor<i1>
               stablehlo.return %1 : tensor<i1>
@@ -223,10 +223,16 @@ def test_select_and_scatter_of_booleans(select, scatter):
             ^bb0(%a: tensor<i1>, %b: tensor<i1>):
               %1 = stablehlo.{scatter} %a, %b : tensor<i1>
               stablehlo.return %1 : tensor<i1>
-          }}) : (tensor<8xi1>, tensor<4xi1>, tensor<i1>) -> tensor<8xi1>
-          return %0 : tensor<8xi1>
+          }}) : (tensor<8xi1>, tensor<4xi1>, tensor<i1>) -> tensor<8xi1>"""
+        for select, scatter in ways
+    ]
+    names, kinds = (", ".join(words) for words in ([f"%{select}" for select, _ in ways], ["tensor<8xi1>"] * 4))
+    same(
+        f"""func.func @main(%x: tensor<8xi1>, %s: tensor<4xi1>, %zero: tensor<i1>, %one: tensor<i1>) -> ({kinds}) {{
+          {" ".join(ops)}
+          return {names} : {kinds}
         }}""",
-        *(np.array(bits, np.bool_) for bits in ([0, 1, 1, 0, 1, 1, 0, 0], [1, 1, 0, 1], scatter == "and")),
+        *(np.array(bits, np.bool_) for bits in ([0, 1, 1, 0, 1, 1, 0, 0], [1, 1, 0, 1], False, True)),
     )
 
 

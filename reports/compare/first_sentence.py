@@ -30,7 +30,7 @@ from opscope.reports.database.notes import read_notes
 from opscope.reports.database.owners import Rule, owner
 from opscope.reports.database.rows import RELEASE
 from opscope.reports.database.schema import NIGHTS, OPS
-from opscope.reports.database.schema_nights import NIGHT_CHANGES, NIGHT_COUNTS, NIGHT_SERIES, in_series
+from opscope.reports.database.schema_nights import NIGHT_CHANGES, NIGHT_COUNTS, NIGHT_SERIES, in_series, of_series
 from opscope.reports.database.series_names import board_in, series_name
 
 WORSE = {
@@ -143,6 +143,13 @@ def of_missing(series: str, place: str, previous: str) -> SeriesFacts:
     return SeriesFacts(series, place, 0, 0, (), not previous, "", missing="its run")
 
 
+_NOT_TONIGHT = sa.text(
+    "SELECT d.series, d.night_id, d.platform, d.day, d.stopped FROM night_dates d "
+    "JOIN nights n ON n.night_id = d.night_id "
+    "WHERE d.newest = 1 AND d.tonight = 0 AND n.kind = 'night' ORDER BY d.series"
+)
+
+
 def not_tonight(connection: sa.Connection, there: Iterable[SeriesFacts]) -> list[SeriesFacts]:
     """The series that have no night of the newest date (views/night_dates.sql): those that have stopped, and those that
     are awaited, in which what failed in their last night fails still. One that is missing from a night is `there`, by
@@ -150,13 +157,8 @@ def not_tonight(connection: sa.Connection, there: Iterable[SeriesFacts]) -> list
     there = list(there)
     named = {each.series for each in there}
     lacking = tuple(f"{each.place} " for each in there if not each.attempted and each.missing)
-    asked = sa.text(
-        "SELECT d.series, d.night_id, d.platform, d.day, d.stopped FROM night_dates d "
-        "JOIN nights n ON n.night_id = d.night_id "
-        "WHERE d.newest = 1 AND d.tonight = 0 AND n.kind = 'night' ORDER BY d.series"
-    )
     facts = []
-    for row in connection.execute(asked).all():
+    for row in connection.execute(_NOT_TONIGHT).all():
         if row.series in named or f"{row.platform} ".startswith(lacking):
             continue
         if row.stopped:
@@ -176,24 +178,35 @@ def place_asked_for(connection: sa.Connection, backend: str, arch: str, series: 
     return series_name(backend, arch if board is None else board, series)
 
 
+SERIES = sa.select(NIGHT_SERIES).where(in_series(NIGHT_SERIES))
+_LABEL = sa.select(NIGHTS.c.label).where(NIGHTS.c.night_id == sa.bindparam("night"))
+_CHANGED = (
+    sa.select(NIGHT_CHANGES, OPS.c.op_name)
+    .join(OPS, OPS.c.op_id == NIGHT_CHANGES.c.op_id)
+    .where(in_series(NIGHT_CHANGES))
+)
+_MESSAGE = sa.select(NIGHT_CHANGES.c.message).where(in_series(NIGHT_CHANGES))
+_COUNTED = (
+    sa.select(NIGHT_COUNTS.c.status, sa.func.sum(NIGHT_COUNTS.c.ops))
+    .where(in_series(NIGHT_COUNTS), NIGHT_COUNTS.c.model == "")
+    .group_by(NIGHT_COUNTS.c.status)
+)
+
+
 def of_night(connection: sa.Connection, night_id: str, series: str) -> SeriesFacts:
     """A night in one series, from what publishing counted of it."""
-    here = sa.select(NIGHT_SERIES).where(in_series(NIGHT_SERIES, night_id, series))
-    row = connection.execute(here).mappings().one()
-    label = connection.scalar(sa.select(NIGHTS.c.label).where(NIGHTS.c.night_id == night_id))
+    here = of_series(night_id, series)
+    row = connection.execute(SERIES, here).mappings().one()
+    label = connection.scalar(_LABEL, {"night": night_id})
     notes, day = read_notes(connection), date_of(str(label))
-    changed = sa.select(NIGHT_CHANGES, OPS.c.op_name).join(OPS, OPS.c.op_id == NIGHT_CHANGES.c.op_id)
-    changed = changed.where(in_series(NIGHT_CHANGES, night_id, series))
     changes = []
-    for each in connection.execute(changed).mappings():
+    for each in connection.execute(_CHANGED, here).mappings():
         what = (each[name] for name in ("label", "op_id", "op_name", "cluster", "stage"))
         models, note = tuple(filter(None, each["models"].split(", "))), notes.get(each["cluster"])
         said = ("", False) if note is None else (note.line(day), note.quiets(day))
         changes.append(Change._make((*what, models, each["uses"], bool(each["known"]), each["flaky"], *said)))
-    message = connection.scalar(sa.select(NIGHT_CHANGES.c.message).where(in_series(NIGHT_CHANGES, night_id, series)))
-    counted = sa.select(NIGHT_COUNTS.c.status, sa.func.sum(NIGHT_COUNTS.c.ops))
-    counted = counted.where(in_series(NIGHT_COUNTS, night_id, series), NIGHT_COUNTS.c.model == "")
-    ops = {status: int(count) for status, count in connection.execute(counted.group_by(NIGHT_COUNTS.c.status))}
+    message = connection.scalar(_MESSAGE, here)
+    ops = {status: int(count) for status, count in connection.execute(_COUNTED, here)}
     previous, since, conditions = row["previous_night"], None, tuple[str, ...]()
     if previous:
         known_good = last_complete(connection, previous, series) or previous

@@ -45,17 +45,22 @@ def slower_between_nights(connection: sa.Connection, a: RunView, b: RunView) -> 
     """The same as `slower_between`, for two nights of one series."""
     if a.series != b.series:
         return None
-    nights = (
-        sa.select(NIGHT_SERIES.c.night_id)
-        .join(NIGHTS, NIGHTS.c.night_id == NIGHT_SERIES.c.night_id)
-        .where(NIGHT_SERIES.c.series == b.series, NIGHT_SERIES.c.started < b.started)
-        .where(NIGHTS.c.kind == sa.select(NIGHTS.c.kind).where(NIGHTS.c.night_id == b.run_id).scalar_subquery())
-        .order_by(NIGHT_SERIES.c.started.desc(), NIGHT_SERIES.c.night_id.desc())
-        .limit(RUNS - 1)
-    )
-    order = [*reversed(connection.scalars(nights).all()), b.run_id]
+    of = {"night": b.run_id, "series": b.series, "before": b.started, "number": RUNS - 1}
+    order = [*reversed(connection.scalars(_NIGHTS, of).all()), b.run_id]
     right = (OP_TESTS.c.superseded_by == "") & (OP_TESTS.c.series == b.series)
     return _slower_in(connection, a, b, order, OP_TESTS.c.night_id, right)
+
+
+_NIGHTS = (
+    sa.select(NIGHT_SERIES.c.night_id)
+    .join(NIGHTS, NIGHTS.c.night_id == NIGHT_SERIES.c.night_id)
+    .where(NIGHT_SERIES.c.series == sa.bindparam("series"), NIGHT_SERIES.c.started < sa.bindparam("before"))
+    .where(
+        NIGHTS.c.kind == sa.select(NIGHTS.c.kind).where(NIGHTS.c.night_id == sa.bindparam("night")).scalar_subquery()
+    )
+    .order_by(NIGHT_SERIES.c.started.desc(), NIGHT_SERIES.c.night_id.desc())
+    .limit(sa.bindparam("number", type_=sa.Integer()))
+)
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ import sqlalchemy as sa
 from opscope.base.labels import COMPLETE
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.optest import backend_label, release_in
-from opscope.reports.compare.outcomes import RunView, imports_of, no_such_run, with_ops
+from opscope.reports.compare.outcomes import RunView, Selected, imports_of, no_such_run, with_ops
 from opscope.reports.database.reading import how_to_publish
 from opscope.reports.database.rows import RAN, RELEASE, series_by_backend
 from opscope.reports.database.schema import NIGHTS, OP_TESTS, RUNS
-from opscope.reports.database.schema_nights import NIGHT_MODELS, NIGHT_SERIES, in_series
+from opscope.reports.database.schema_nights import NIGHT_MODELS, NIGHT_SERIES, in_series, of_series
 from opscope.reports.database.whole_models import counting
 
 
@@ -72,21 +72,22 @@ def night_of(connection: sa.Connection, run_id: str, where: str = "NIGHT") -> st
 
 def series_of(connection: sa.Connection, night_id: str) -> list[str]:
     """The series of a night that have a run."""
-    query = sa.select(RUNS.c.backend, RUNS.c.arch, RUNS.c.options).where(RUNS.c.night_id == night_id)
-    runs = connection.execute(query).all()
+    runs = connection.execute(_LANES, {"night": night_id}).all()
     return sorted({series for run in runs for series in series_by_backend(run.backend, run.arch, run.options).values()})
+
+
+_LANES = sa.select(RUNS.c.backend, RUNS.c.arch, RUNS.c.options).where(RUNS.c.night_id == sa.bindparam("night"))
 
 
 def newest_run(connection: sa.Connection, night_id: str, series: str) -> sa.RowMapping | None:
     """The newest run of a night in one series, with its origin; None if there is none."""
-    of_series = _runs(connection, night_id, series)
-    return of_series[0][0] if of_series else None
+    runs = _runs(connection, night_id, series)
+    return runs[0][0] if runs else None
 
 
 def _runs(connection: sa.Connection, night_id: str, series: str) -> list[tuple[sa.RowMapping, str]]:
     """The runs of a night in one series, the newest first, each with its backend there."""
-    newest = sa.select(RUNS).where(RUNS.c.night_id == night_id)
-    runs = connection.execute(newest.order_by(RUNS.c.started.desc(), RUNS.c.run_id.desc())).mappings().all()
+    runs = connection.execute(_RUNS, {"night": night_id}).mappings().all()
     return [
         (run, backend)
         for run in runs
@@ -95,22 +96,33 @@ def _runs(connection: sa.Connection, night_id: str, series: str) -> list[tuple[s
     ]
 
 
+_RUNS = (
+    sa.select(RUNS)
+    .where(RUNS.c.night_id == sa.bindparam("night"))
+    .order_by(RUNS.c.started.desc(), RUNS.c.run_id.desc())
+)
+_NIGHT = (
+    sa.select(NIGHT_SERIES.c.status, NIGHT_SERIES.c.missing, NIGHTS.c.started, NIGHTS.c.label)
+    .join(NIGHTS, NIGHTS.c.night_id == NIGHT_SERIES.c.night_id)
+    .where(in_series(NIGHT_SERIES))
+)
+_MODELS = sa.select(NIGHT_MODELS.c.model, NIGHT_MODELS.c.module_id, NIGHT_MODELS.c.outcome).where(
+    in_series(NIGHT_MODELS)
+)
+COUNT = in_series(OP_TESTS) & (OP_TESTS.c.superseded_by == "")
+"""The rows of `op_tests` that count of a night in one series."""
+
+
 def night_view(connection: sa.Connection, night_id: str, series: str) -> RunView:
     """The night in one series, from the rows that count. Its origin is that of its newest run."""
-    of_series = _runs(connection, night_id, series)
-    run, backend = of_series[0]
-    night_row = connection.execute(
-        sa.select(NIGHT_SERIES.c.status, NIGHT_SERIES.c.missing, NIGHTS.c.started, NIGHTS.c.label)
-        .join(NIGHTS, NIGHTS.c.night_id == NIGHT_SERIES.c.night_id)
-        .where(in_series(NIGHT_SERIES, night_id, series))
-    ).one()
-    models_of_night = sa.select(NIGHT_MODELS.c.model, NIGHT_MODELS.c.module_id, NIGHT_MODELS.c.outcome)
-    models_of_night = models_of_night.where(in_series(NIGHT_MODELS, night_id, series))
-    asked = connection.execute(models_of_night).all()
+    here = of_series(night_id, series)
+    runs = _runs(connection, night_id, series)
+    run, backend = runs[0]
+    night_row = connection.execute(_NIGHT, here).one()
+    asked = connection.execute(_MODELS, here).all()
     modules = {row.model: row.module_id for row in asked if row.outcome == RAN}
-    which = in_series(OP_TESTS, night_id, series) & (OP_TESTS.c.superseded_by == "")
     missing = tuple(night_row.missing.split(", ")) if night_row.missing else ()
-    imports = imports_of(connection, [each["run_id"] for each, _ in reversed(of_series)])
+    imports = imports_of(connection, [each["run_id"] for each, _ in reversed(runs)])
     view = RunView(
         night_id,
         "night",
@@ -125,7 +137,7 @@ def night_view(connection: sa.Connection, night_id: str, series: str) -> RunView
         day=night_row.label[:10],
         asked=tuple(row.model for row in asked if row.outcome != RAN),
     )
-    return with_ops(connection, view, modules, which, counting(connection, night_id, [series]))
+    return with_ops(connection, view, modules, Selected(COUNT, here), counting(connection, night_id, [series]))
 
 
 def night_before(connection: sa.Connection, night_id: str, series: str) -> RunView:
@@ -149,17 +161,25 @@ def night_before(connection: sa.Connection, night_id: str, series: str) -> RunVi
 
 def last_complete(connection: sa.Connection, night_id: str, series: str) -> str:
     """The newest complete night of a series up to a night, that night among them; empty if there is none."""
-    until = sa.select(NIGHTS.c.started).where(NIGHTS.c.night_id == night_id).scalar_subquery()
-    kind = sa.select(NIGHTS.c.kind).where(NIGHTS.c.night_id == night_id).scalar_subquery()
-    query = (
+    return connection.scalar(_LAST_COMPLETE, of_series(night_id, series)) or ""
+
+
+def _last_complete() -> sa.Select[str]:
+    until, kind = (
+        sa.select(column).where(NIGHTS.c.night_id == sa.bindparam("of_night")).scalar_subquery()
+        for column in (NIGHTS.c.started, NIGHTS.c.kind)
+    )
+    of_kind = (NIGHT_SERIES.c.series == sa.bindparam("of_series")) & (NIGHTS.c.kind == kind)
+    return (
         sa.select(NIGHT_SERIES.c.night_id)
         .join(NIGHTS, NIGHTS.c.night_id == NIGHT_SERIES.c.night_id)
-        .where(NIGHT_SERIES.c.series == series, NIGHT_SERIES.c.started <= until, NIGHTS.c.kind == kind)
-        .where(NIGHT_SERIES.c.status == COMPLETE)
+        .where(of_kind, NIGHT_SERIES.c.started <= until, NIGHT_SERIES.c.status == COMPLETE)
         .order_by(NIGHT_SERIES.c.started.desc(), NIGHT_SERIES.c.night_id.desc())
         .limit(1)
     )
-    return connection.scalar(query) or ""
+
+
+_LAST_COMPLETE = _last_complete()
 
 
 def night_views(connection: sa.Connection, name: str, where: str = "NIGHT") -> list[RunView]:

@@ -20,7 +20,8 @@ from opscope.harness.record.records import TAKEN
 from opscope.harness.record.stages import Status, in_order
 from opscope.reports.compare.commit_range import CommitRange, commit_of
 from opscope.reports.compare.night_times import timed, with_zones
-from opscope.reports.compare.outcomes import RunView, aliases, climbs_of, from_database
+from opscope.reports.compare.night_views import COUNT
+from opscope.reports.compare.outcomes import RunView, Selected, aliases, climbs_of, from_database
 from opscope.reports.compare.whole_since import whole_since
 from opscope.reports.database.newest import begun
 from opscope.reports.database.notes import read_notes
@@ -28,7 +29,7 @@ from opscope.reports.database.owners import Rule, owner
 from opscope.reports.database.reading import how_to_publish
 from opscope.reports.database.rows import RELEASE, SELECTION
 from opscope.reports.database.schema import MODELS, MODULE_OPS, NIGHTS, OP_ALIAS, OP_TESTS, OPS, RUNS, USES
-from opscope.reports.database.schema_nights import NIGHT_CHANGES, NIGHT_FIXES, NIGHT_SERIES, in_series
+from opscope.reports.database.schema_nights import NIGHT_CHANGES, NIGHT_FIXES, NIGHT_SERIES, of_series
 from opscope.reports.database.series_names import board_in, names_of, series_name
 from opscope.reports.records.columns import plain
 
@@ -276,8 +277,7 @@ def _of_team(failing: Sequence[Details], team: str | None, by: tuple[str, ...] =
 
 def _ladder(connection: sa.Connection, where: Mapping[str, str]) -> list[Details]:
     rungs = _rows(connection, "night_ladder", ("stage_reached", "ops", "uses"), where, None)
-    of_series = in_series(OP_TESTS, where["night_id"], where["series"])
-    climbs = climbs_of(connection, of_series & (OP_TESTS.c.superseded_by == ""))
+    climbs = climbs_of(connection, Selected(COUNT, of_series(where["night_id"], where["series"])))
     ops, uses = Counter[str](), Counter[str]()
     for rung in rungs:
         ops[rung["stage_reached"]] += rung["ops"]

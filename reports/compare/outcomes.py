@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from pydantic import ValidationError
@@ -306,9 +306,7 @@ def from_database(connection: sa.Connection, run_id: str, where: str = "RUN", ba
     models_of_run = sa.select(MODELS.c.model, MODELS.c.module_id, MODELS.c.outcome).where(MODELS.c.run_id == run_id)
     asked = connection.execute(models_of_run.order_by(MODELS.c.position)).all()
     modules = {row.model: row.module_id for row in asked if row.outcome == RAN}
-    which = (OP_TESTS.c.run_id == run_id) & (OP_TESTS.c.superseded_by != run_id)
-    if backend:
-        which &= OP_TESTS.c.backend == backend
+    which = Selected(_OF_BACKEND if backend else _OF_RUN, {"of_run": run_id, "of_backend": backend})
     if not isinstance(run["options"], dict):
         raise InputError(
             where, f"the options of run `{run_id}`", cut(str(run["options"]), 80), "publishing the run again"
@@ -334,11 +332,46 @@ def no_such_run(connection: sa.Connection, run_id: str, where: str, or_else: str
     return InputError(where, f"{or_else}a run folder or the id of a published run", f"`{run_id}`", hint)
 
 
+class Selected(NamedTuple):
+    """Rows of `op_tests`: a condition, which is there once for all that ask by it, and its parameters."""
+
+    condition: sa.ColumnElement[bool]
+    values: Mapping[str, Any]
+
+
+_OF_RUN = (OP_TESTS.c.run_id == sa.bindparam("of_run")) & (OP_TESTS.c.superseded_by != sa.bindparam("of_run"))
+_OF_BACKEND = _OF_RUN & (OP_TESTS.c.backend == sa.bindparam("of_backend"))
+
+
+class _Selects(NamedTuple):
+    """What is asked of the rows of `op_tests` that a condition selects."""
+
+    tests: sa.Select[*tuple[Any, ...]]
+    params: sa.Select[*tuple[Any, ...]]
+    """Parameters of the ops that are not right."""
+    structures: sa.Select[*tuple[Any, ...]]
+    climbs: sa.Select[*tuple[Any, ...]]
+
+
+@cache
+def _selects(which: sa.ColumnElement[bool]) -> _Selects:
+    tests = sa.select(*(OP_TESTS.c[name] for name in TAKEN), OP_TESTS.c.cause, OPS.c.signature)
+    tests = tests.join(OPS, OPS.c.op_id == OP_TESTS.c.op_id).where(which).order_by(OP_TESTS.c.op_id)
+    params = sa.select(OPS.c.op_id, OPS.c.op_params).join(OP_TESTS, OPS.c.op_id == OP_TESTS.c.op_id)
+    first = sa.select(sa.func.min(OP_TESTS.c.op_id)).where(which).group_by(OP_TESTS.c.stage_reached)
+    return _Selects(
+        tests,
+        params.where(which, OP_TESTS.c.status != str(Status.SUCCESS)),
+        _structures_of(OP_TESTS).where(which),
+        sa.select(OP_TESTS.c.stages).where(which, OP_TESTS.c.op_id.in_(first)),
+    )
+
+
 def with_ops(
     connection: sa.Connection,
     run: RunView,
     modules: Mapping[str, str | None],
-    which: sa.ColumnElement[bool],
+    which: Selected,
     programs: Sequence[Row],
 ) -> RunView:
     """The run with the op tests that `which` selects, the uses of `modules` (model -> module), and its models as one
@@ -352,9 +385,8 @@ def with_ops(
     for model, module_id in modules.items():
         if module_id is not None:
             models.setdefault(module_id, []).append(model)
-    counted = sa.select(MODULE_OPS.c.module_id, MODULE_OPS.c.op_id, MODULE_OPS.c.uses)
     for piece in pieces_of(list(models)):
-        for module_id, op_id, count in connection.execute(counted.where(MODULE_OPS.c.module_id.in_(piece))).all():
+        for module_id, op_id, count in connection.execute(_USES, {"piece": piece}).all():
             key = renamed.get(str(op_id), str(op_id))
             for model in models[module_id]:
                 uses.setdefault(key, {})[model] = count
@@ -364,37 +396,45 @@ def with_ops(
     return _filled(run, modules, tests, untested, uses, _programs_of(connection, programs))
 
 
-def climbs_of(connection: sa.Connection, which: sa.ColumnElement[bool]) -> frozenset[tuple[str, ...]]:
+PIECE = sa.bindparam("piece", expanding=True)
+_USES = sa.select(MODULE_OPS.c.module_id, MODULE_OPS.c.op_id, MODULE_OPS.c.uses).where(
+    MODULE_OPS.c.module_id.in_(PIECE)
+)
+_DESCRIBED = sa.select(OPS.c.op_id, OPS.c.op_name, OPS.c.op_kind, OPS.c.signature, OPS.c.unsplittable).where(
+    OPS.c.op_id.in_(PIECE)
+)
+
+
+def climbs_of(connection: sa.Connection, which: Selected) -> frozenset[tuple[str, ...]]:
     """The stages that ops climbed, in their order: those of one op for each stage that ops reached."""
-    first = sa.select(sa.func.min(OP_TESTS.c.op_id)).where(which).group_by(OP_TESTS.c.stage_reached)
-    climbs = connection.scalars(sa.select(OP_TESTS.c.stages).where(which, OP_TESTS.c.op_id.in_(first)))
+    climbs = connection.scalars(_selects(which.condition).climbs, which.values)
     return frozenset(tuple(str(time["stage"]) for time in stages or ()) for stages in climbs)
 
 
 def imports_of(connection: sa.Connection, run_ids: Sequence[str]) -> dict[str, str]:
     """`RunView.imports` of some runs; of a model in several of them what the last one says."""
-    checked = sa.select(MODELS).where(MODELS.c.run_id.in_(run_ids), MODELS.c.import_status != "")
-    rows = sorted(connection.execute(checked).mappings(), key=lambda row: run_ids.index(row["run_id"]))
+    checked = connection.execute(_CHECKED, {"piece": run_ids}).mappings()
+    rows = sorted(checked, key=lambda row: run_ids.index(row["run_id"]))
     newest = {row["model"]: row for row in rows}
     red = (row for row in newest.values() if import_fails(row["import_status"], row["import_expected"]))
     return {row["model"]: row["import_text"] for row in red}
 
 
+_CHECKED = sa.select(MODELS).where(MODELS.c.run_id.in_(PIECE), MODELS.c.import_status != "")
+_ALIASES = sa.select(OP_ALIAS)
+
+
 def aliases(connection: sa.Connection) -> dict[str, str]:
     """Old id of an op -> the id under which its history continues."""
-    return {str(row.old_id): str(row.new_id) for row in connection.execute(sa.select(OP_ALIAS))}
+    return {str(row.old_id): str(row.new_id) for row in connection.execute(_ALIASES)}
 
 
-def _tests(connection: sa.Connection, which: sa.ColumnElement[bool]) -> list[dict[str, Any]]:
-    names = (*TAKEN, "cause", "types")
-    query = sa.select(*(OP_TESTS.c[name] for name in TAKEN), OP_TESTS.c.cause, OPS.c.signature)
-    query = query.join(OPS, OPS.c.op_id == OP_TESTS.c.op_id).where(which)
+def _tests(connection: sa.Connection, which: Selected) -> list[dict[str, Any]]:
+    names, selects = (*TAKEN, "cause", "types"), _selects(which.condition)
     tests: list[dict[str, Any]] = [
-        dict(zip(names, row, strict=True)) for row in connection.execute(query.order_by(OP_TESTS.c.op_id)).all()
+        dict(zip(names, row, strict=True)) for row in connection.execute(selects.tests, which.values).all()
     ]
-    params = sa.select(OPS.c.op_id, OPS.c.op_params).join(OP_TESTS, OPS.c.op_id == OP_TESTS.c.op_id)
-    params = params.where(which, OP_TESTS.c.status != str(Status.SUCCESS))
-    params_of_ops = {row[0]: row[1] for row in connection.execute(params)}
+    params_of_ops = {row[0]: row[1] for row in connection.execute(selects.params, which.values)}
     for test in tests:
         if test["status"] not in STATUSES:
             raise DamagedValueError(f"status of {test['op_id']}: expected one of a record, got {test['status']!r:.80}")
@@ -402,7 +442,7 @@ def _tests(connection: sa.Connection, which: sa.ColumnElement[bool]) -> list[dic
             if not isinstance(test[name], int | float | None):
                 raise DamagedValueError(f"{name} of {test['op_id']}: expected a number, got {test[name]!r:.80}")
         test["op_params"] = params_of_ops.get(test["op_id"], {})
-    structures = _structures(connection, OP_TESTS, which)
+    structures = _structures(connection, selects.structures, which.values)
     of_ops = {(op_id, backend): structure for (_, op_id, backend), structure in structures.items()}
     for test in tests:
         test["structure"] = of_ops.get((test["op_id"], test["backend"]))
@@ -414,18 +454,25 @@ def _programs_of(connection: sa.Connection, rows: Sequence[Row]) -> list[tuple[R
     if not rows:
         return []
     run_ids = sorted({row["run_id"] for row in rows})
-    structures = _structures(connection, WHOLE_MODELS, WHOLE_MODELS.c.run_id.in_(run_ids))
+    structures = _structures(connection, _OF_PROGRAMS, {"piece": run_ids})
     return [(row, structures.get((row["run_id"], row["op_id"], row["backend"]))) for row in rows]
 
 
-def _structures(
-    connection: sa.Connection, of: sa.Table, which: sa.ColumnElement[bool]
-) -> dict[tuple[str, str, str], Structure]:
-    """Run, op id and backend -> what is in the program, of the rows of a table that `which` selects."""
+def _structures_of(of: sa.Table) -> sa.Select[*tuple[Any, ...]]:
+    """What is in the programs of the rows of a table."""
     keys = ("run_id", "op_id", "backend")
-    query = sa.select(STRUCTURES).join(of, sa.and_(*(of.c[name] == STRUCTURES.c[name] for name in keys))).distinct()
+    return sa.select(STRUCTURES).join(of, sa.and_(*(of.c[name] == STRUCTURES.c[name] for name in keys))).distinct()
+
+
+_OF_PROGRAMS = _structures_of(WHOLE_MODELS).where(WHOLE_MODELS.c.run_id.in_(PIECE))
+
+
+def _structures(
+    connection: sa.Connection, query: sa.Select[*tuple[Any, ...]], values: Mapping[str, Any]
+) -> dict[tuple[str, str, str], Structure]:
+    """Run, op id and backend -> what is in the program."""
     found: dict[tuple[str, str, str], list[tuple[str, str, str, int]]] = {}
-    for row in connection.execute(query.where(which)):
+    for row in connection.execute(query, values):
         found.setdefault((row.run_id, row.op_id, row.backend), []).append((row.part, row.name, row.place, row.number))
     try:
         return {key: structure_from(of) for key, of in found.items()}
@@ -436,8 +483,7 @@ def _structures(
 def _untested(connection: sa.Connection, op_ids: list[str]) -> list[Mapping[Any, Any]]:
     rows: list[Mapping[Any, Any]] = []
     for piece in pieces_of(op_ids):
-        described = sa.select(OPS.c.op_id, OPS.c.op_name, OPS.c.op_kind, OPS.c.signature, OPS.c.unsplittable)
-        rows.extend(connection.execute(described.where(OPS.c.op_id.in_(piece))).mappings())
+        rows.extend(connection.execute(_DESCRIBED, {"piece": piece}).mappings())
     return rows
 
 

@@ -71,12 +71,12 @@ def questions() -> dict[str, Question]:
 
 def text_of(query: str) -> str:
     """Returns the SQL of the stored question named `query`, or `query` if it is SQL. Raises InputError if unknown."""
+    if not query.replace("_", "").replace("-", "").isalnum():
+        return query
     stored = questions()
-    if query in stored:
-        return stored[query].sql
-    if query.replace("_", "").replace("-", "").isalnum():
+    if query not in stored:
         raise InputError("QUERY", "SQL or the name of a stored question", f"`{query}`", closest(query, stored))
-    return query
+    return stored[query].sql
 
 
 def ask(url: str | None, query: str, where: str = "--db", seconds: float = SECONDS) -> Answer:

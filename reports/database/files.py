@@ -5,6 +5,7 @@ Without SQLAlchemy, whose import takes longer than most queries.
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 from opscope.base.results_folder import results_folder
@@ -22,9 +23,10 @@ def file_url(path: Path) -> str:
     return f"sqlite:///{str(path).replace('%', '%25').replace('?', '%3F')}"
 
 
-def numbers() -> list[str]:
+@cache
+def numbers() -> tuple[str, ...]:
     """The numbers of the migrations, from their file names, oldest first."""
-    return sorted(path.name[:4] for path in (ROOM / "migrations" / "versions").glob("[0-9]*.py"))
+    return tuple(sorted(path.name[:4] for path in (ROOM / "migrations" / "versions").glob("[0-9]*.py")))
 
 
 def head() -> str:

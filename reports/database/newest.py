@@ -22,14 +22,18 @@ TOMORROW = {
 """Now and the slack in SQL, as each database has times."""
 
 
+LATEST = sa.bindparam("latest", callable_=lambda: latest(), type_=NIGHTS.c.started.type)
+"""`latest` at the time at which a statement runs."""
+
+
 def latest() -> datetime:
     """Until when a night or run can have started."""
     return datetime.now(UTC) + SLACK
 
 
-def ahead() -> sa.Select[tuple[str]]:
+def ahead() -> sa.Select[str]:
     """The ids of the nights, and of the runs that belong to none, that are dated later than now."""
-    return sa.select(NIGHTS.c.night_id).where(NIGHTS.c.axis == TIME, NIGHTS.c.started > latest())
+    return sa.select(NIGHTS.c.night_id).where(NIGHTS.c.axis == TIME, NIGHTS.c.started > LATEST)
 
 
 def begun(night_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
@@ -49,5 +53,11 @@ def ahead_line(connection: sa.Connection) -> str:
 def newest_day(connection: sa.Connection) -> str:
     """The date of the newest night, each in its own zone, which stands for all nights of that date: tonight of
     views/night_dates.sql. Empty where there is none."""
-    days = sa.select(sa.func.max(sa.func.substr(NIGHTS.c.label, 1, 10))).where(NIGHTS.c.kind == "night")
-    return connection.scalar(days.where(begun(NIGHTS.c.night_id))) or ""
+    return connection.scalar(_NEWEST_DAY) or ""
+
+
+_NEWEST_DAY = (
+    sa.select(sa.func.max(sa.func.substr(NIGHTS.c.label, 1, 10)))
+    .where(NIGHTS.c.kind == "night")
+    .where(begun(NIGHTS.c.night_id))
+)

@@ -32,8 +32,10 @@ def note_of(cause: str, text: str, author: str, until: date | None, now: datetim
 
 def read_notes(connection: sa.Connection) -> Mapping[str, Note]:
     """Cause -> its note."""
-    rows = connection.execute(sa.select(NOTES).order_by(NOTES.c.written, NOTES.c.cause)).mappings()
-    return {row["cause"]: Note(**row) for row in rows}
+    return {row["cause"]: Note(**row) for row in connection.execute(_NOTES).mappings()}
+
+
+_NOTES = sa.select(NOTES).order_by(NOTES.c.written, NOTES.c.cause)
 
 
 def write_note(connection: sa.Connection, note: Note) -> None:

@@ -149,5 +149,8 @@ def _rules_here(connection: sa.Connection | None, path: Path | None, root: Path 
 
 def stored_rules(connection: sa.Connection) -> list[Rule]:
     """The rules in the database."""
-    rows = connection.execute(sa.select(OWNERS).order_by(OWNERS.c.position)).mappings()
+    rows = connection.execute(_RULES).mappings()
     return [Rule(row["team"], *(_unlike(row[name]) for name in PATTERNS)) for row in rows]
+
+
+_RULES = sa.select(OWNERS).order_by(OWNERS.c.position)

@@ -26,9 +26,18 @@ def of_night() -> list[sa.Column[Any]]:
     return [*night, *of(TEXT, "series", key=True)]
 
 
-def in_series(table: sa.FromClause, night_id: str, series: str) -> sa.ColumnElement[bool]:
-    """Whether a row is of a night in one series."""
-    return (table.c.night_id == night_id) & (table.c.series == series)
+def in_series(table: sa.FromClause) -> sa.ColumnElement[bool]:
+    """Whether a row is of a night in one series, which `of_series` gives as parameters.
+
+    To build a statement and look up how it was compiled takes several times as long as to run it on the few rows of a
+    small run: those of publishing and of views of nights are built once.
+    """
+    return (table.c.night_id == sa.bindparam("of_night")) & (table.c.series == sa.bindparam("of_series"))
+
+
+def of_series(night_id: str, series: str) -> dict[str, str]:
+    """The parameters of `in_series`."""
+    return {"of_night": night_id, "of_series": series}
 
 
 NIGHT_SERIES = sa.Table(

@@ -12,7 +12,7 @@ from opscope.harness.record.optest import board_of
 from opscope.reports.database.endings import USUAL
 from opscope.reports.database.rows import series_by_backend
 from opscope.reports.database.schema import OP_TESTS, RUNS
-from opscope.reports.database.schema_nights import in_series
+from opscope.reports.database.schema_nights import in_series, of_series
 
 
 def series_name(backend: str, board: str, series: str) -> str:
@@ -47,5 +47,7 @@ def board_tried(connection: sa.Connection, night_id: str, series: str, arch: str
 
 def _cards(connection: sa.Connection, night_id: str, series: str) -> set[str]:
     """What the ops of a series of a night ran on."""
-    asked = sa.select(OP_TESTS.c.card_type).where(in_series(OP_TESTS, night_id, series))
-    return set(connection.scalars(asked.distinct()))
+    return set(connection.scalars(_CARDS, of_series(night_id, series)))
+
+
+_CARDS = sa.select(OP_TESTS.c.card_type).where(in_series(OP_TESTS)).distinct()

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
-
-BATCH = 200
-"""Rows per statement, which stays below SQLite's limit of parameters."""
 
 
 def upsert(
@@ -26,28 +24,33 @@ def upsert(
     `least` are smaller, whichever came first (of equal ones, the row whose `first` are). Rows are written in the order
     of their keys, so that two publishers at once wait for each other instead of deadlocking.
     """
-    if connection.dialect.name == "postgresql":
+    keys = [column.name for column in table.primary_key]
+    ordered = sorted(rows, key=lambda row: tuple(row[key] for key in keys))
+    if ordered:
+        connection.execute(_statement(table, connection.dialect.name, tuple(least), tuple(most), tuple(first)), ordered)
+
+
+@cache
+def _statement(
+    table: sa.Table, dialect: str, least: Sequence[str], most: Sequence[str], first: Sequence[str]
+) -> sa.Executable:
+    if dialect == "postgresql":
         from sqlalchemy.dialects.postgresql import insert
     else:
         from sqlalchemy.dialects.sqlite import insert
-    lesser, greater = ("least", "greatest") if connection.dialect.name == "postgresql" else ("min", "max")
-    keys = [column.name for column in table.primary_key]
-    ordered = sorted(rows, key=lambda row: tuple(row[key] for key in keys))
-    for start in range(0, len(ordered), BATCH):
-        statement = insert(table).values(ordered[start : start + BATCH])
-        updates: dict[str, Any] = {}
-        order = (*least, *first)
-        earlier = sa.tuple_(*(statement.excluded[name] for name in order)) < sa.tuple_(
-            *(table.c[name] for name in order)
-        )
-        for column in table.columns:
-            new = statement.excluded[column.name]
-            if column.name in least:
-                updates[column.name] = getattr(sa.func, lesser)(column, new)
-            elif column.name in most:
-                updates[column.name] = getattr(sa.func, greater)(column, new)
-            elif column.name in first:
-                updates[column.name] = sa.case((earlier, new), else_=column)
-            elif not column.primary_key:
-                updates[column.name] = new
-        connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=updates))
+    lesser, greater = ("least", "greatest") if dialect == "postgresql" else ("min", "max")
+    statement = insert(table)
+    updates: dict[str, Any] = {}
+    order = (*least, *first)
+    earlier = sa.tuple_(*(statement.excluded[name] for name in order)) < sa.tuple_(*(table.c[name] for name in order))
+    for column in table.columns:
+        new = statement.excluded[column.name]
+        if column.name in least:
+            updates[column.name] = getattr(sa.func, lesser)(column, new)
+        elif column.name in most:
+            updates[column.name] = getattr(sa.func, greater)(column, new)
+        elif column.name in first:
+            updates[column.name] = sa.case((earlier, new), else_=column)
+        elif not column.primary_key:
+            updates[column.name] = new
+    return statement.on_conflict_do_update(index_elements=[*table.primary_key], set_=updates)

@@ -71,15 +71,21 @@ def columns_of(test: OpTest) -> Row:
 
 def counting(connection: sa.Connection, night_id: str, series: Iterable[str]) -> list[Row]:
     """The rows of a night that count (view `night_programs`), by series and model."""
+    return [dict(row) for row in connection.execute(_COUNTING, {"night": night_id, "names": list(series)}).mappings()]
+
+
+def _counting() -> sa.Select[*tuple[Any, ...]]:
     keys = ("run_id", "model", "backend")
     programs = sa.table("night_programs", *(sa.column(name) for name in ("night_id", *keys)))
     query = sa.select(WHOLE_MODELS).join(
         programs, sa.and_(*(programs.c[name] == WHOLE_MODELS.c[name] for name in keys))
     )
-    query = query.where(programs.c.night_id == night_id, WHOLE_MODELS.c.series.in_(list(series)))
-    return [
-        dict(row) for row in connection.execute(query.order_by(WHOLE_MODELS.c.series, WHOLE_MODELS.c.model)).mappings()
-    ]
+    names = sa.bindparam("names", expanding=True)
+    query = query.where(programs.c.night_id == sa.bindparam("night"), WHOLE_MODELS.c.series.in_(names))
+    return query.order_by(WHOLE_MODELS.c.series, WHOLE_MODELS.c.model)
+
+
+_COUNTING = _counting()
 
 
 def rows_of_run(connection: sa.Connection, run_id: str, backend: str = "") -> list[Row]:

@@ -22,17 +22,17 @@ from opscope.base.visible_text import counted
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpTest
 from opscope.reports.compare.diff import compare
-from opscope.reports.compare.first_sentence import date_of, first_sentence, head_of, of_view
+from opscope.reports.compare.first_sentence import SERIES, date_of, first_sentence, head_of, of_view
 from opscope.reports.compare.history import slower_between_nights
 from opscope.reports.compare.night_diff import series_missing
-from opscope.reports.compare.night_views import newest_by_series, night_before, night_view
+from opscope.reports.compare.night_views import COUNT, newest_by_series, night_before, night_view
 from opscope.reports.compare.outcomes import RunView
 from opscope.reports.compare.owned import Owned
 from opscope.reports.compare.readiness import views_of
 from opscope.reports.compare.unblock import plan
 from opscope.reports.database.rows import series_by_backend
 from opscope.reports.database.schema import DROPPED, NIGHTS, OP_TESTS, OPS, RUNS
-from opscope.reports.database.schema_nights import LEDGER, NIGHT_SERIES, in_series
+from opscope.reports.database.schema_nights import LEDGER, of_series
 from opscope.reports.database.series_names import names_of
 from opscope.reports.pages import night_causes, page_rows, page_tables
 from opscope.reports.pages.html import filled, frame
@@ -141,8 +141,7 @@ def _warning(series: NightSeries) -> str:
 def _series_of(connection: sa.Connection, nights_of_series: Mapping[str, str]) -> Iterator[NightSeries]:
     rows = {}
     for full_name, night_id in sorted(nights_of_series.items()):
-        this_series = in_series(NIGHT_SERIES, night_id, full_name)
-        row = connection.execute(sa.select(NIGHT_SERIES).where(this_series)).mappings().one_or_none()
+        row = connection.execute(SERIES, of_series(night_id, full_name)).mappings().one_or_none()
         if row is None:
             got = f"`{night_id}`, a run of selected ops, which nights leave out"
             raise InputError("NIGHT", "a night or a run of whole models", got, "its run folder")
@@ -161,9 +160,9 @@ def _tests(connection: sa.Connection, view: RunView, shown_as: str) -> list[OpTe
     names = [name for name in OpTest.model_fields if name not in DROPPED]
     query = sa.select(*(OP_TESTS.c[name] for name in names), OPS.c.op_params)
     query = query.join(OPS, OPS.c.op_id == OP_TESTS.c.op_id)
-    query = query.where(in_series(OP_TESTS, view.run_id, view.series), OP_TESTS.c.superseded_by == "")
+    query = query.where(COUNT).order_by(OP_TESTS.c.op_id)
     tests = []
-    for row in connection.execute(query.order_by(OP_TESTS.c.op_id)).mappings():
+    for row in connection.execute(query, of_series(view.run_id, view.series)).mappings():
         op = view.ops.get(row["op_id"])
         uses = op.uses_of if op is not None else {}
         of_uses = {"models": tuple(uses), "uses": sum(uses.values()) or row["uses"]}

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -21,7 +22,7 @@ from opscope.base.live import progress
 from opscope.base.night_grid.due import overdue
 from opscope.harness.record.stages import ModelStatus, depths
 from opscope.reports.compare.commit_range import commit_of, shortened
-from opscope.reports.compare.first_sentence import date_of
+from opscope.reports.compare.first_sentence import SERIES, date_of
 from opscope.reports.compare.night_views import night_before, night_view, series_of
 from opscope.reports.compare.outcomes import RunView
 from opscope.reports.database.database import SETTINGS, open_database
@@ -38,10 +39,11 @@ from opscope.reports.database.schema_nights import (
     NIGHT_SERIES,
     NIGHT_STAGES,
     in_series,
+    of_series,
 )
 from opscope.reports.database.series_names import board_tried
 from opscope.reports.publish import bulk, counting_sql, night_counts, stored_causes
-from opscope.reports.publish.night_changes import count_changes, count_fixes
+from opscope.reports.publish.night_changes import count_changes, count_fixes, rows_of
 from opscope.reports.publish.sentences import renew_tonight, write_sentences
 
 Row = dict[str, Any]
@@ -62,12 +64,14 @@ fails every op is `broken`, and nothing is compared with it. 5: stored causes ar
 op that an error refuses in any words, without a reason, is a cause of its own."""
 
 
+_COUNTED_BY = sa.select(SETTINGS.c.value).where(SETTINGS.c.name == "counted_by")
+
+
 @contextmanager
 def open_counted(url: str, where: str = "--to") -> Iterator[sa.Connection]:
     """As `open_database`; causes that were stored, and nights that were counted, by earlier rules are made anew."""
     with open_database(url, where) as connection:
-        rules = sa.select(SETTINGS.c.value).where(SETTINGS.c.name == "counted_by")
-        if (counted_by := connection.scalar(rules)) != RULES:
+        if (counted_by := connection.scalar(_COUNTED_BY)) != RULES:
             stored_causes.recompute(connection)
             nights = connection.scalars(sa.select(NIGHTS.c.night_id).order_by(NIGHTS.c.started)).all()
             for night_id in progress.each(nights, "night", len(nights)):
@@ -99,16 +103,21 @@ def count_night(connection: sa.Connection, night_id: str, where: str = "--to") -
             count_night(connection, selection_id, where)
 
 
+THIS = sa.bindparam("of_night")
+NIGHT = sa.select(NIGHTS).where(NIGHTS.c.night_id == THIS)
+_RUNS = sa.select(RUNS).where(RUNS.c.night_id == THIS)
+_SERIES = sa.select(NIGHT_SERIES.c.series).where(NIGHT_SERIES.c.night_id == THIS)
+
+
 def _count_alone(connection: sa.Connection, night_id: str) -> tuple[Row, set[str], list[str]] | None:
     """Counts one night; the night, its series now and before, and those of its runs. None if it is not there."""
-    night = connection.execute(sa.select(NIGHTS).where(NIGHTS.c.night_id == night_id)).mappings().one_or_none()
+    this = {"of_night": night_id}
+    night = connection.execute(NIGHT, this).mappings().one_or_none()
     if night is None:
         return None
-    rows = connection.execute(sa.select(RUNS).where(RUNS.c.night_id == night_id)).mappings().all()
+    rows = connection.execute(_RUNS, this).mappings().all()
     runs = [backend_run for row in rows for backend_run in _by_backend(dict(row))]
-    previous_series = connection.scalars(
-        sa.select(NIGHT_SERIES.c.series).where(NIGHT_SERIES.c.night_id == night_id)
-    ).all()
+    previous_series = connection.scalars(_SERIES, this).all()
     for table in reversed(COUNTED) if previous_series else ():  # a night that was not counted has no rows there
         connection.execute(sa.delete(table).where(table.c.night_id == night_id))
     if not runs and night["kind"] != "night":
@@ -123,10 +132,16 @@ def _count_alone(connection: sa.Connection, night_id: str) -> tuple[Row, set[str
 
 def selections(connection: sa.Connection, since: datetime, series: Sequence[str] = ()) -> list[str]:
     """The runs of selected ops that started later than `since`, the oldest first; of the `series` of runs, if given."""
-    query = sa.select(NIGHTS.c.night_id).where(NIGHTS.c.kind == SELECTION, NIGHTS.c.started > since)
-    if series:
-        query = query.join(RUNS, RUNS.c.night_id == NIGHTS.c.night_id).where(RUNS.c.series.in_(series))
-    return list(connection.scalars(query.order_by(NIGHTS.c.started, NIGHTS.c.night_id)))
+    return list(connection.scalars(_selections(bool(series)), {"since": since, "names": series}))
+
+
+@cache
+def _selections(of_some: bool) -> sa.Select[str]:
+    query = sa.select(NIGHTS.c.night_id).where(NIGHTS.c.kind == SELECTION, NIGHTS.c.started > sa.bindparam("since"))
+    if of_some:
+        names = sa.bindparam("names", expanding=True)
+        query = query.join(RUNS, RUNS.c.night_id == NIGHTS.c.night_id).where(RUNS.c.series.in_(names))
+    return query.order_by(NIGHTS.c.started, NIGHTS.c.night_id)
 
 
 def _left_out(connection: sa.Connection, night: Row, runs: Sequence[Row]) -> bool:
@@ -150,14 +165,19 @@ def _by_backend(run: Row) -> list[Row]:
     return [{**run, "backend": backend, "series": series} for backend, series in series_of_backends.items()]
 
 
+_ALONE = (
+    sa.update(OP_TESTS)
+    .where(OP_TESTS.c.night_id == THIS, OP_TESTS.c.superseded_by != "")
+    .where(OP_TESTS.c.superseded_by != sa.bindparam("of_run"))
+    .values(superseded_by="")
+)
+
+
 def _count(connection: sa.Connection, night: Row, runs: list[Row]) -> None:
     if len({run["run_id"] for run in runs}) > 1:
         connection.execute(counting_sql.SUPERSEDE, {"night": night["night_id"]})
     elif runs:
-        alone = sa.update(OP_TESTS).where(
-            OP_TESTS.c.night_id == night["night_id"], ~OP_TESTS.c.superseded_by.in_(["", runs[0]["run_id"]])
-        )
-        connection.execute(alone.values(superseded_by=""))
+        connection.execute(_ALONE, {"of_night": night["night_id"], "of_run": runs[0]["run_id"]})
     if _left_out(connection, night, runs):
         return
     models_of_series = _models(connection, night, runs)
@@ -165,20 +185,24 @@ def _count(connection: sa.Connection, night: Row, runs: list[Row]) -> None:
         row = _series_row(night, series, [run for run in runs if run["series"] == series], models, runs)
         row["board"] = board_tried(connection, night["night_id"], series, row["arch"])
         if models:
-            connection.execute(sa.insert(NIGHT_MODELS), [_blank(night, series, model) for model in models])
-        connection.execute(sa.insert(NIGHT_SERIES), [row])
+            connection.execute(_ADD_MODELS, [_blank(night, series, model) for model in models])
+        connection.execute(_ADD_SERIES, [row])
         view = _ops(connection, night["night_id"], series)
         if view is not None and view.broken:
-            this = in_series(NIGHT_SERIES, night["night_id"], series)
-            connection.execute(sa.update(NIGHT_SERIES).where(this).values(status=BROKEN))
+            connection.execute(_CHANGE_SERIES, {**of_series(night["night_id"], series), "status": BROKEN})
         _compare(connection, night["night_id"], series, view)
+
+
+_ADD_MODELS, _ADD_SERIES = sa.insert(NIGHT_MODELS), sa.insert(NIGHT_SERIES)
+_CHANGE_SERIES = sa.update(NIGHT_SERIES).where(in_series(NIGHT_SERIES))
+"""Sets the columns whose values stand beside those of `of_series`."""
+_NEWEST = sa.select(NEWEST_OPS.c.night_id).where(NEWEST_OPS.c.series == sa.bindparam("series")).limit(1)
 
 
 def _keep_newest_ops(connection: sa.Connection, series: str) -> None:
     """Stores the ops of the newest night of a series, unless they are there, and removes those of earlier nights."""
     connection.execute(counting_sql.FORGET_OPS, {"series": series})
-    stored = sa.select(NEWEST_OPS.c.night_id).where(NEWEST_OPS.c.series == series)
-    if connection.scalar(stored.limit(1)) is None:  # those of another night were removed
+    if connection.scalar(_NEWEST, {"series": series}) is None:  # those of another night were removed
         connection.execute(counting_sql.NEWEST_OPS, {"series": series})
 
 
@@ -193,10 +217,12 @@ def _ops(connection: sa.Connection, night_id: str, series: str) -> RunView | Non
     bulk.insert(connection, NIGHT_STAGES, ([night_id, series, *row] for row in numbers.items()))
     connection.execute(counting_sql.COVERAGE, {"night": night_id, "series": series})
     for model, counted in night_counts.models(view).items():
-        of_model = in_series(NIGHT_MODELS, night_id, series) & (NIGHT_MODELS.c.model == model)
-        connection.execute(sa.update(NIGHT_MODELS).where(of_model).values(counted))
+        connection.execute(_CHANGE_MODEL, {**of_series(night_id, series), "of_model": model, **counted})
     count_fixes(connection, view)
     return view
+
+
+_CHANGE_MODEL = sa.update(NIGHT_MODELS).where(in_series(NIGHT_MODELS), NIGHT_MODELS.c.model == sa.bindparam("of_model"))
 
 
 def _blank(night: Row, series: str, model: Row) -> Row:
@@ -206,22 +232,25 @@ def _blank(night: Row, series: str, model: Row) -> Row:
 # --- models, and what is missing
 
 
+_MODELS = (
+    sa.select(MODELS)
+    .join(RUNS, RUNS.c.run_id == MODELS.c.run_id)
+    .where(RUNS.c.night_id == THIS)
+    .order_by(MODELS.c.outcome == "ran", RUNS.c.started, RUNS.c.run_id)
+)
+_CELLS = sa.select(NIGHT_CELLS).where(NIGHT_CELLS.c.night_id == THIS)
+
+
 def _models(connection: sa.Connection, night: Row, runs: list[Row]) -> dict[str, list[Row]]:
     """Series -> its models, each by the newest run that has it; those that were expected and are missing too."""
     models_by_series: dict[str, dict[str, Row]] = {run["series"]: {} for run in runs}
-    query = (
-        sa.select(MODELS)
-        .join(RUNS, RUNS.c.run_id == MODELS.c.run_id)
-        .where(RUNS.c.night_id == night["night_id"])
-        .order_by(MODELS.c.outcome == "ran", RUNS.c.started, RUNS.c.run_id)
-    )
-    for row in connection.execute(query).mappings():
+    this = {"of_night": night["night_id"]}
+    for row in connection.execute(_MODELS, this).mappings():
         fields = {name: row[name] for name in ("model", "outcome", "reason", "run_id", "module_id")}
         for run in runs:
             if run["run_id"] == row["run_id"]:
                 models_by_series[run["series"]][row["model"]] = fields
-    cells = connection.execute(sa.select(NIGHT_CELLS).where(NIGHT_CELLS.c.night_id == night["night_id"])).all()
-    for cell in cells:
+    for cell in connection.execute(_CELLS, this).all():
         fitting = [run["series"] for run in runs if _fits(run, cell)]
         fitting = fitting or [" ".join(filter(None, (cell.backend, cell.arch, cell.data_format)))]
         if not any(cell.model in models_by_series.get(series, {}) for series in fitting):
@@ -289,9 +318,9 @@ def _joined(texts: Iterable[str]) -> str:
 
 def _compare(connection: sa.Connection, night_id: str, series: str, view: RunView | None = None) -> None:
     """Compares one night, read already or not, with the one before it in its series, as both are now."""
-    this_series = in_series(NIGHT_SERIES, night_id, series)
-    row = connection.execute(sa.select(NIGHT_SERIES).where(this_series)).mappings().one()
-    connection.execute(sa.delete(NIGHT_PAIRS).where(in_series(NIGHT_PAIRS, night_id, series)))
+    this = of_series(night_id, series)
+    row = connection.execute(SERIES, this).mappings().one()
+    connection.execute(rows_of(NIGHT_PAIRS), this)
     before = _before(connection, dict(row))
     changes: Row = {"previous_night": "", "compiler_changed": False, "jaxlib_changed": False, "models_changed": False}
     if before is not None:
@@ -301,7 +330,7 @@ def _compare(connection: sa.Connection, night_id: str, series: str, view: RunVie
             "jaxlib_changed": before["jaxlib"] != row["jaxlib"],
             "models_changed": _ran(connection, before["night_id"], series) != _ran(connection, night_id, series),
         }
-    connection.execute(sa.update(NIGHT_SERIES).where(this_series).values(changes))
+    connection.execute(_CHANGE_SERIES, this | changes)
     if view is None and series in series_of(connection, night_id):
         view = night_view(connection, night_id, series)
     if view is None:
@@ -314,42 +343,54 @@ def _compare(connection: sa.Connection, night_id: str, series: str, view: RunVie
 
 
 def _ran(connection: sa.Connection, night_id: str, series: str) -> set[str]:
-    query = sa.select(NIGHT_MODELS.c.model).where(in_series(NIGHT_MODELS, night_id, series))
-    return set(connection.scalars(query.where(NIGHT_MODELS.c.outcome == RAN)))
+    return set(connection.scalars(_RAN, of_series(night_id, series)))
+
+
+_RAN = sa.select(NIGHT_MODELS.c.model).where(in_series(NIGHT_MODELS), NIGHT_MODELS.c.outcome == RAN)
 
 
 def _before(connection: sa.Connection, row: Row) -> Row | None:
     """The newest earlier night of the same kind and series with a model in common, in which the backend worked."""
-    kind = sa.select(NIGHTS.c.kind).where(NIGHTS.c.night_id == row["night_id"]).scalar_subquery()
-    own_models, earlier_models = NIGHT_MODELS.alias(), NIGHT_MODELS.alias()
+    this = of_series(row["night_id"], row["series"])
+    night = connection.execute(_EARLIER, {**this, "before": row["started"]}).mappings().one_or_none()
+    return None if night is None else dict(night)
+
+
+def _earlier() -> sa.Select[*tuple[Any, ...]]:
+    kind = sa.select(NIGHTS.c.kind).where(NIGHTS.c.night_id == THIS).scalar_subquery()
+    own_models, earlier_models, name = NIGHT_MODELS.alias(), NIGHT_MODELS.alias(), sa.bindparam("of_series")
     common = (
         sa.select(own_models.c.model)
-        .where(in_series(own_models, row["night_id"], row["series"]), own_models.c.outcome == RAN)
-        .where(earlier_models.c.night_id == NIGHT_SERIES.c.night_id, earlier_models.c.series == row["series"])
+        .where(in_series(own_models), own_models.c.outcome == RAN)
+        .where(earlier_models.c.night_id == NIGHT_SERIES.c.night_id, earlier_models.c.series == name)
         .where(earlier_models.c.outcome == "ran", earlier_models.c.model == own_models.c.model)
     )
-    query = (
+    return (
         sa.select(NIGHT_SERIES)
         .join(NIGHTS, NIGHTS.c.night_id == NIGHT_SERIES.c.night_id)
-        .where(NIGHT_SERIES.c.series == row["series"], NIGHT_SERIES.c.started < row["started"], NIGHTS.c.kind == kind)
+        .where(NIGHT_SERIES.c.series == name, NIGHT_SERIES.c.started < sa.bindparam("before"), NIGHTS.c.kind == kind)
         .where(common.exists(), NIGHT_SERIES.c.status != BROKEN)
         .order_by(NIGHT_SERIES.c.started.desc(), NIGHT_SERIES.c.night_id.desc())
         .limit(1)
     )
-    night = connection.execute(query).mappings().one_or_none()
-    return None if night is None else dict(night)
+
+
+_EARLIER = _earlier()
 
 
 def _followers(connection: sa.Connection, night: Row, series: Iterable[str]) -> list[tuple[str, str]]:
     """(night, series) of those later nights whose predecessor is this one, was this one, or should be this one now."""
     followers = []
     for name in sorted(series):
-        query = (
-            sa.select(NIGHT_SERIES.c.night_id, NIGHT_SERIES.c.previous_night, NIGHTS.c.started)
-            .outerjoin(NIGHTS, NIGHTS.c.night_id == NIGHT_SERIES.c.previous_night)
-            .where(NIGHT_SERIES.c.series == name, NIGHT_SERIES.c.started > night["started"])
-        )
-        for night_id, previous, started in connection.execute(query).all():
+        later = connection.execute(_LATER, {"series": name, "since": night["started"]})
+        for night_id, previous, started in later.all():
             if previous == night["night_id"] or started is None or started < night["started"]:
                 followers.append((night_id, name))
     return followers
+
+
+_LATER = (
+    sa.select(NIGHT_SERIES.c.night_id, NIGHT_SERIES.c.previous_night, NIGHTS.c.started)
+    .outerjoin(NIGHTS, NIGHTS.c.night_id == NIGHT_SERIES.c.previous_night)
+    .where(NIGHT_SERIES.c.series == sa.bindparam("series"), NIGHT_SERIES.c.started > sa.bindparam("since"))
+)

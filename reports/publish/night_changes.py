@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -17,6 +18,7 @@ from opscope.reports.database.schema_nights import (
     NIGHT_CURVE,
     NIGHT_FIXES,
     in_series,
+    of_series,
 )
 from opscope.reports.publish import bulk
 
@@ -73,4 +75,10 @@ def count_fixes(connection: sa.Connection, view: RunView) -> None:
 
 
 def _clear(connection: sa.Connection, table: sa.Table, night_id: str, series: str) -> None:
-    connection.execute(sa.delete(table).where(in_series(table, night_id, series)))
+    connection.execute(rows_of(table), of_series(night_id, series))
+
+
+@cache
+def rows_of(table: sa.Table) -> sa.Delete:
+    """Removes the rows of a night in one series."""
+    return sa.delete(table).where(in_series(table))

@@ -6,6 +6,7 @@ what it writes never depends on the clock or on the machine.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from opscope.base import gc_pause
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpTest
 from opscope.harness.record.store import StoredRun, latest, read_run
-from opscope.reports.database import rows
+from opscope.reports.database import rows, sqlite_file
 from opscope.reports.database.database import analyze_nights
 from opscope.reports.database.reading import exists, read_database
 from opscope.reports.database.rows import Published, Row
@@ -68,16 +69,26 @@ def publish(
     return counts
 
 
+WAITS = 30.0
+"""Seconds until a file of SQLite that does not answer is taken for one that does not have the run."""
+
+
 def _published(url: str, run_id: str) -> dict[str, Any] | None:
     """The digest and counts of the published run; None if it is not there or they are unknown."""
     if not exists(url):
         return None
+    known: Any = None
     try:
-        with read_database(url) as connection:
-            known = connection.scalar(sa.select(RUNS.c.published).where(RUNS.c.run_id == run_id))
-            return known if isinstance(known, dict) and {"digest", "rows"} <= set(known) else None
-    except InputError:
+        if path := sqlite_file.path_of(url):  # in half the time that SQLAlchemy takes
+            quoted = run_id.replace("'", "''")
+            answer = sqlite_file.ask(path, f"SELECT published FROM runs WHERE run_id = '{quoted}'", WAITS, 1)
+            known = json.loads(answer[1][0][0]) if answer is not None and answer[1] else None
+        else:
+            with read_database(url) as connection:
+                known = connection.scalar(sa.select(RUNS.c.published).where(RUNS.c.run_id == run_id))
+    except (InputError, TimeoutError, ValueError, TypeError):
         return None  # a database of an older schema, or none that answers: who writes to it says so
+    return known if isinstance(known, dict) and {"digest", "rows"} <= set(known) else None
 
 
 def write(connection: sa.Connection, published: Published, where: str = "--to") -> dict[str, int]:

@@ -22,19 +22,11 @@ ALL = ""
 
 def write_sentences(connection: sa.Connection, night_id: str) -> None:
     """Makes the rows of `night_sentences` of a night anew, and those for all series of the nights of its date."""
-    night = connection.execute(sa.select(NIGHTS).where(NIGHTS.c.night_id == night_id)).mappings().one_or_none()
+    night = connection.execute(_NIGHT, {"night": night_id}).mappings().one_or_none()
     if night is None:
         return
     rules = stored_rules(connection)
-    same_day = sa.and_(
-        NIGHTS.c.kind == night["kind"], NIGHTS.c.label.startswith(date_of(night["label"]), autoescape=True)
-    )
-    rows = connection.execute(
-        sa.select(NIGHT_SERIES.c.series, NIGHTS.c.night_id, NIGHTS.c.name, NIGHTS.c.label, NIGHTS.c.zone)
-        .join(NIGHTS, NIGHTS.c.night_id == NIGHT_SERIES.c.night_id)
-        .where(same_day)
-        .order_by(NIGHTS.c.started, NIGHTS.c.night_id)
-    ).all()
+    rows = connection.execute(_SAME_DAY, {"of_kind": night["kind"], "day": date_of(night["label"])}).all()
     newest = {row.series: row for row in rows}
     facts = {(row.night_id, row.series): of_night(connection, row.night_id, row.series) for row in newest.values()}
     of_day = head((row.name, row.label, row.zone) for row in newest.values()) if facts else ""
@@ -49,11 +41,24 @@ def write_sentences(connection: sa.Connection, night_id: str) -> None:
             written.append({"night_id": night_id, "series": row.series, **sentence})
     if together is not None:
         written += [{"night_id": day, "series": ALL, **together} for day in {row.night_id for row in rows}]
-    this = NIGHT_SENTENCES.c.night_id == night_id
-    day = NIGHT_SENTENCES.c.night_id.in_({row.night_id for row in rows})
-    connection.execute(sa.delete(NIGHT_SENTENCES).where(this | (day & (NIGHT_SENTENCES.c.series == ALL))))
+    connection.execute(_FORGET, {"night": night_id, "nights": sorted({row.night_id for row in rows})})
     if written:
-        connection.execute(sa.insert(NIGHT_SENTENCES), written)
+        connection.execute(_WRITE, written)
+
+
+_DAY = sa.bindparam("day", type_=sa.Text())
+_NIGHT = sa.select(NIGHTS).where(NIGHTS.c.night_id == sa.bindparam("night"))
+_SAME_DAY = (
+    sa.select(NIGHT_SERIES.c.series, NIGHTS.c.night_id, NIGHTS.c.name, NIGHTS.c.label, NIGHTS.c.zone)
+    .join(NIGHTS, NIGHTS.c.night_id == NIGHT_SERIES.c.night_id)
+    .where(NIGHTS.c.kind == sa.bindparam("of_kind"), sa.func.substr(NIGHTS.c.label, 1, sa.func.length(_DAY)) == _DAY)
+    .order_by(NIGHTS.c.started, NIGHTS.c.night_id)
+)
+_FORGET = sa.delete(NIGHT_SENTENCES).where(
+    (NIGHT_SENTENCES.c.night_id == sa.bindparam("night"))
+    | (NIGHT_SENTENCES.c.night_id.in_(sa.bindparam("nights", expanding=True)) & (NIGHT_SENTENCES.c.series == ALL))
+)
+_WRITE = sa.insert(NIGHT_SENTENCES)
 
 
 def renew_tonight(connection: sa.Connection) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import shutil
+import sqlite3
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -80,7 +81,10 @@ def copy_of(url: str, path: Path) -> str:
 
 
 def rows(url: str, query: str) -> list[tuple[Any, ...]]:
-    """What a query answers."""
+    """What a query answers: of a file of SQLite as SQLite says it."""
+    if url.startswith("sqlite:///"):
+        with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as file:
+            return file.execute(query).fetchall()
     with open_database(url) as connection:
         return [tuple(row) for row in connection.execute(sa.text(query))]
 

@@ -372,15 +372,6 @@ def test_a_step_is_reported_once(history: str, tmp_path: Path) -> None:
         assert {row.op_name: row.label for row in compared(runs)[0].rows}["stablehlo.slow"] == Label.SAME
 
 
-def test_a_fast_run_on_a_higher_level_makes_the_next_no_step(tmp_path: Path) -> None:
-    url = fresh(tmp_path / "fast.sqlite")
-    for number, level in enumerate((20, 20, 20, 20, 40, 40, 20, 40, 40), 1):
-        publish(night(tmp_path, number, {"op": Op(compile_ms=level + number % 2)}), url)
-    with open_runs(url) as runs:
-        assert dict(compared(runs, "night07", "night09")[0].counts) == {"SAME": 1}
-        assert dict(compared(runs, "night03", "night09")[0].counts) == {"SLOWER": 1}
-
-
 GROWTH: dict[str, tuple[tuple[float, ...], Label]] = {
     # 1.3 times the run before is looked at, and is slower if its level is 1.25 times the one before.
     "looked_at": ((20, 20, 19, 20, 20, 26.1, 26.1), Label.SLOWER),
@@ -409,20 +400,47 @@ ACROSS: dict[str, tuple[tuple[float, ...], str]] = {
 """Op -> its compile times (None: zero) and what the seventh run says of it beside the fifth."""
 
 
-def test_growth_that_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    url = fresh(tmp_path / "db.sqlite")
-    for number in range(7):
-        levels = {name: each[number] for name, (each, _) in (GROWTH | ACROSS).items()}
-        ops = {name: Op(compile_ms=level or 0.0) for name, level in levels.items() if level != 0}
-        publish(night(tmp_path, number + 1, ops), url)
-    with open_runs(url) as runs:
-        comparison = {row.op_name.removeprefix("stablehlo."): row for row in compared(runs)[0].rows}
+FAST = (20, 20, 20, 20, 40, 40, 20, 40, 40)
+"""Compile times in ms of an op on a higher level, which is fast once."""
+
+
+@pytest.fixture(scope="module")
+def nine_nights(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Nine nights of ops whose times and cycles grow, each by itself: of FAST, of GROWTH and ACROSS in the first seven,
+    of CYCLES in the first six."""
+    folder = tmp_path_factory.mktemp("nine-nights")
+    url = fresh(folder / "db.sqlite")
+    for number in range(1, 10):
+        ops = {"fast": Op(compile_ms=FAST[number - 1] + number % 2)}
+        if number <= 7:
+            levels = {name: each[number - 1] for name, (each, _) in (GROWTH | ACROSS).items()}
+            ops |= {name: Op(compile_ms=level or 0.0) for name, level in levels.items() if level != 0}
+        if number <= 6:
+            cycles = 1000 if number < 5 else 1400
+            ops["silicon"] = Op(cycles=cycles + number % 2, more={"ran_on": "device"})
+            ops["simulator"] = Op(cycles=cycles)
+            for name, (of_op, _) in CYCLES.items():
+                ops[f"cycles_{name}"] = Op(cycles=of_op[number - 1], more={"ran_on": "device"})
+        publish(night(folder, number, ops), url)
+    return url
+
+
+def test_a_fast_run_on_a_higher_level_makes_the_next_no_step(nine_nights: str) -> None:
+    with open_runs(nine_nights) as runs:
+        after, across = (labels(compared(runs, name, "night09")[0])["fast"] for name in ("night07", "night03"))
+    assert (after, across) == (Label.SAME, Label.SLOWER)
+
+
+def test_growth_that_counts(nine_nights: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_runs(nine_nights) as runs:
+        newest = compared(runs, "night06", "night07")[0]
+        comparison = {row.op_name.removeprefix("stablehlo."): row for row in newest.rows}
         across = {row.op_name.removeprefix("stablehlo."): row for row in compared(runs, "night05", "night07")[0].rows}
         far = {row.op_name.removeprefix("stablehlo."): row for row in compared(runs, "night03", "night07")[0].rows}
         fewer = compared(runs, "night03", "night04")[0].notes, compared(runs, "night04", "night05")[0].notes
         # A history of at most five runs is enough for those of the last five, and none between others.
         monkeypatch.setattr(history_of_times, "RUNS", 5)
-        short = compared(runs)[0], compared(runs, "night02", "night07")[0]
+        short = compared(runs, "night06", "night07")[0], compared(runs, "night02", "night07")[0]
     assert {name: comparison[name].label for name in GROWTH} == {name: label for name, (_, label) in GROWTH.items()}
     assert comparison["long"].note == "compile time 500.0 -> 800.0 ms since night06"
     assert {name: across[name].note for name in ACROSS} == {name: note for name, (_, note) in ACROSS.items()}
@@ -446,23 +464,15 @@ CYCLES: dict[str, tuple[tuple[int, ...], str]] = {
 """Op on silicon -> its cycles and what the sixth run says of it."""
 
 
-def test_cycles_of_silicon_have_a_history_and_those_of_the_simulator_need_none(tmp_path: Path) -> None:
-    url = fresh(tmp_path / "db.sqlite")
-    for number in range(1, 7):
-        cycles = 1000 if number < 5 else 1400
-        ops = {"silicon": Op(cycles=cycles + number % 2, more={"ran_on": "device"})}
-        ops["simulator"] = Op(cycles=cycles)
-        for name, (levels, _) in CYCLES.items():
-            ops[name] = Op(cycles=levels[number - 1], more={"ran_on": "device"})
-        publish(night(tmp_path, number, ops), url)
-    with open_runs(url) as runs:
-        notes = {row.op_name: (row.label, row.note) for row in compared(runs)[0].rows}
+def test_cycles_of_silicon_have_a_history_and_those_of_the_simulator_need_none(nine_nights: str) -> None:
+    with open_runs(nine_nights) as runs:
+        notes = {row.op_name: (row.label, row.note) for row in compared(runs, "night05", "night06")[0].rows}
         first = {row.op_name: (row.label, row.note) for row in compared(runs, "night04", "night05")[0].rows}
     assert notes["stablehlo.silicon"] == (Label.SLOWER, "cycles 1000 -> 1400 cycles since night05")
     assert notes["stablehlo.simulator"] == (Label.SAME, "")
     assert first["stablehlo.silicon"][0] == Label.SLOWER
     assert first["stablehlo.simulator"] == (Label.SLOWER, "40 % more cycles")
-    assert {name: notes[f"stablehlo.{name}"][1] for name in CYCLES} == {
+    assert {name: notes[f"stablehlo.cycles_{name}"][1] for name in CYCLES} == {
         name: note for name, (_, note) in CYCLES.items()
     }
 

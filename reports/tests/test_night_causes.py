@@ -111,12 +111,21 @@ def test_only_addresses_of_known_servers_have_a_page(page: str) -> None:
 @pytest.mark.parametrize(
     ("sources", "link"),
     [
-        pytest.param(({}, {}), "", id="no remote"),
+        # quick: the three below, and test_commit_range.py, which has the words of each
+        pytest.param(({}, {}), "", id="no remote", marks=pytest.mark.slow),
         pytest.param(({"url": GITHUB}, {"url": GITHUB}), f"{GITHUB}/compare/010101010101...020202020202", id="GitHub"),
-        pytest.param(({}, {"url": GITHUB}), f"{GITHUB}/compare/010101010101...020202020202", id="known of one night"),
+        pytest.param(
+            ({}, {"url": GITHUB}),
+            f"{GITHUB}/compare/010101010101...020202020202",
+            id="known of one night",
+            marks=pytest.mark.slow,
+        ),
         pytest.param(({"url": GITHUB}, {"url": GITLAB}), "", id="the repository has moved"),
         pytest.param(
-            ({"url": GITHUB}, {"url": GITHUB, **OF_COMPILER}), "", id="the second is of the compiler's own repository"
+            ({"url": GITHUB}, {"url": GITHUB, **OF_COMPILER}),
+            "",
+            id="the second is of the compiler's own repository",
+            marks=pytest.mark.slow,
         ),
         # quick: test_only_addresses_of_known_servers_have_a_page, and "damaged" below
         pytest.param(({"url": UNKNOWN},) * 2, "", id="an unknown server", marks=pytest.mark.slow),

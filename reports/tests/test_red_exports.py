@@ -18,10 +18,19 @@ from opscope.harness.record.records import ImportCheck, ModelFailure, OpTest
 from opscope.harness.record.stages import FAILED, ImportStatus, ModelStatus, Status
 from opscope.harness.tests import run_folder
 from opscope.reports.commands.ask import export
+from opscope.reports.compare.run_selection import open_runs
+from opscope.reports.exports import export_csv, export_junit, export_optest
+from opscope.reports.exports.exported import Exported, read
 from opscope.reports.publish.publish import publish
 from opscope.reports.tests.night_runs import fresh
 
-FORMATS = ("optest-json", "junit", "builder-xml", "csv")
+FORMATS: dict[str, Callable[[Exported], str]] = {
+    "optest-json": lambda run: export_optest.render(run, 7),
+    "junit": export_junit.render,
+    "builder-xml": lambda run: export_junit.render(run, for_builder=True),
+    "csv": export_csv.render,
+}
+"""Format -> how the command writes it for job 7."""
 
 
 def with_header(folder: Path, **changed: object) -> None:
@@ -116,13 +125,24 @@ def exports(folder: Path, tmp_path: Path, published: bool = True) -> dict[tuple[
     if published:
         publish(folder, url)
         names["database"] = store.read_run(folder).run_id
-    return {
-        (kind, where): CliRunner()
-        .invoke(export, (name, "--db", url, "--format", kind, "--job-id", "7", "-o", "-"), catch_exceptions=False)
-        .output
-        for where, name in names.items()
-        for kind in FORMATS
-    }
+    texts = {}
+    for where, name in names.items():
+        with open_runs(url, named=(name,)) as runs:
+            exported = read(runs, name)
+        texts |= {(kind, where): render(exported) for kind, render in FORMATS.items()}
+    return texts
+
+
+def test_the_command_writes_what_is_tested_here(right: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(right, tmp_path / "run"))
+    REASONS["unexpected pass"](folder)
+    with open_runs(None, named=(str(folder),)) as runs:
+        exported = read(runs, str(folder))
+    texts = {kind: render(exported) for kind, render in FORMATS.items()}
+    assert len({*texts.values()}) == len(FORMATS)
+    for kind, text in texts.items():
+        words = (str(folder), "--format", kind, "--job-id", "7", "-o", "-")
+        assert CliRunner().invoke(export, words, catch_exceptions=False).output == text, kind
 
 
 SILENT = {("builder-xml", "unexpected pass"), ("builder-xml", "import agrees"), ("builder-xml", Status.NO_GOLDEN)}

@@ -40,16 +40,16 @@ def call(command: Any, *words: str) -> Any:
     return json.loads(done.output)
 
 
-def doors(url: str) -> list[str]:
-    """The three lines of the newest night, through each door."""
-    (stored,) = ask(url, "SELECT sentence, about, chips FROM dashboard_verdict WHERE one_series = 0").rows
-    lines = "\n".join(filter(None, map(str, stored)))
-    return [lines, call(diff, "--db", url)["sentence"], Results(url).what_changed()["answer"]["sentence"]]
+def stored(url: str) -> str:
+    """The three lines of the newest night, as published."""
+    (row,) = ask(url, "SELECT sentence, about, chips FROM dashboard_verdict WHERE one_series = 0").rows
+    return "\n".join(filter(None, map(str, row)))
 
 
 def says(url: str) -> str:
-    first, *others = doors(url)
-    assert others == [first] * len(others)
+    """The same, through each door."""
+    first = stored(url)
+    assert call(diff, "--db", url)["sentence"] == Results(url).what_changed()["answer"]["sentence"] == first
     assert len(first.splitlines()[0]) <= 90
     return first
 
@@ -113,14 +113,14 @@ def test_acknowledged_failures_are_counted_by_name_every_night(url: str, tmp_pat
     assert done.exit_code == 0, done.output
     for number in (3, 4):
         publish_night(url, tmp_path, number, {"add": RIGHT, "exp": BAD})
-        assert says(url).splitlines()[0] == "1 acknowledged: exp"
+        assert (stored if number == 3 else says)(url).splitlines()[0] == "1 acknowledged: exp"
 
 
 def test_a_flaky_op_is_neither_new_nor_fixed(url: str, tmp_path: Path) -> None:
     flaky = Op("run_failed", {"a": 1}, more={"flaky": True})
     for number, op in enumerate((RIGHT, flaky, Op(uses={"a": 1}, more={"flaky": True})), 1):
         publish_night(url, tmp_path, number, {"add": RIGHT, "exp": op})
-        said = says(url)
+        said = (says if number == 3 else stored)(url)
         assert "fixed" not in said
         assert "new failure" not in said
     assert ask(url, "SELECT label, change, news FROM night_diff WHERE label = 'FIXED'").rows == (
@@ -130,10 +130,10 @@ def test_a_flaky_op_is_neither_new_nor_fixed(url: str, tmp_path: Path) -> None:
 
 
 def test_a_cause_that_comes_and_goes_is_not_fixed(url: str, tmp_path: Path) -> None:
-    for number in range(1, 9):
+    for number in range(1, 6):
         publish_night(url, tmp_path, number, {"add": RIGHT, "exp": BAD if number % 2 else RIGHT})
-    (cause,) = grid_of(url, datetime(2026, 11, 9, 9, tzinfo=UTC)).causes
-    assert (cause.times, cause.comes_and_goes) == (4, True)
+    (cause,) = grid_of(url, datetime(2026, 11, 6, 9, tzinfo=UTC)).causes
+    assert (cause.times, cause.comes_and_goes) == (3, True)
 
 
 def test_what_is_flaky_is_the_last_thing_to_fix(url: str, tmp_path: Path) -> None:
@@ -173,8 +173,9 @@ def test_a_series_has_stopped_once_it_is_late_by_its_own_rhythm(url: str, tmp_pa
     for number, arch in ((1, "n150"), (1, "p150"), (2, "n150")):
         started = record(number).started + timedelta(hours=arch == "p150")
         arrives(url, tmp_path, number, arch, {"add": RIGHT}, started=started)
-    assert says(url).startswith("nothing fails: 2 of 2 results right\n")
-    assert "1 of 2 series awaited: reference p150" in says(url)
+    said = says(url)
+    assert said.startswith("nothing fails: 2 of 2 results right\n")
+    assert "1 of 2 series awaited: reference p150" in said
     speaks = "SELECT platform, verdict FROM dashboard_verdict WHERE one_series = 1 ORDER BY 1"
     assert ask(url, speaks).rows == (("reference n150", "as before"), ("reference p150", "awaited"))
     arrives(url, tmp_path, 3, "n150", {"add": RIGHT})
@@ -192,7 +193,7 @@ def test_a_night_that_arrives_late_is_heard(url: str, tmp_path: Path) -> None:
     """Its series was said to have stopped when a later night of another one arrived first."""
     for number, arch in ((1, "p150"), (2, "n150"), (4, "n150")):
         arrives(url, tmp_path, number, arch, {"add": RIGHT})
-    assert says(url).startswith("1 of 2 series stopped: reference p150\n")
+    assert stored(url).startswith("1 of 2 series stopped: reference p150\n")
     arrives(url, tmp_path, 3, "p150", {"add": BAD})
     headline, _, chips = says(url).splitlines()
     assert headline == "1 still failing, 1 cause: start with add (2 models)"
@@ -261,8 +262,9 @@ def test_series_that_differ_in_an_option_alone_are_two_in_every_door(url: str, t
     lowered = {"options": {"dtype": "float32", "seed": 0, "until": "stablehlo-to-ttir"}}
     publish(shard_run(tmp_path, record(2), 2, {"add": RIGHT, "exp": RIGHT}, origin=lowered), url)
     names = ["reference n150", "reference n150 until=stablehlo-to-ttir"]
-    assert says(url).startswith("1 still failing")
-    assert f"of 2 series awaited: {names[0]}" in says(url)
+    said = says(url)
+    assert said.startswith("1 still failing")
+    assert f"of 2 series awaited: {names[0]}" in said
     for plans in (call(unblock, "--db", url)["series"], Results(url).what_to_fix()["answer"]["series"]):
         assert [(plan["runs"][0]["name"], len(plan["fixes"])) for plan in plans] == [(names[0], 1), (names[1], 0)]
     for table in ("dashboard_verdict WHERE one_series = 1", "dashboard_nights"):
@@ -336,7 +338,7 @@ def test_runs_without_a_night_are_asked_as_ever(url: str, tmp_path: Path) -> Non
 
 def test_a_run_without_a_selected_op_is_no_night(url: str, tmp_path: Path) -> None:
     publish_night(url, tmp_path, 1, {"add": RIGHT})
-    said = says(url)
+    said = stored(url)
     left_out = Op("skipped", RIGHT.uses, more={"error_message": DESELECTED})
     publish(shard_run(tmp_path, record(2), 2, {"add": left_out}), url)
     assert says(url) == said

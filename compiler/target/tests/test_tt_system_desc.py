@@ -238,10 +238,13 @@ def test_a_damaged_descriptor_is_one_line_or_has_possible_figures(board: str) ->
     assert noticed > 200, noticed
 
 
-def test_every_damaged_offset_is_noticed_or_harmless() -> None:
-    """Each place of four bytes that points somewhere, moved to the ends of the file and beyond."""
+@pytest.mark.parametrize("first", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 5))])
+def test_every_damaged_offset_is_noticed_or_harmless(first: int) -> None:
+    """Each place of four bytes that points somewhere, moved to the ends of the file and beyond.
+
+    Quick: one place in five, other parts of each table."""
     data = ours()
-    for place in range(0, len(data) - 4, 4):
+    for place in range(4 * first, len(data) - 4, 20):
         for value in (0, 1, 4, len(data), len(data) - place, (1 << 31) - 1, (1 << 32) - 1, (1 << 32) - place):
             damaged = data[:place] + struct.pack("<I", value % (1 << 32)) + data[place + 4 :]
             try:

@@ -237,8 +237,9 @@ def test_gradients_of_inputs_are_verified_also_where_nothing_is_trained(monkeypa
         return [np.flip(v, -1) for v in results] if self.exported.name.endswith("backward") else results
 
     monkeypatch.setattr(card_program.CardProgram, "run", other)
+    strict = trained(test_kind=pybuda.verify.TestKind.TRAINING, golden_ignore_df_precision=False)
     with pytest.raises(PyBudaError, match=r"verify: expected .*gradient of input 0.* to correlate with the CPU's"):
-        pybuda.verify.verify_module(Doubled("m"), [X.shape], options)
+        pybuda.verify.verify_module(Doubled("m"), [X.shape], strict)
     without = trained(test_kind=pybuda.verify.TestKind.TRAINING, enable_input_gradient_checking=False)
     with pytest.raises(PyBudaError, match="expected parameters that require a gradient"):
         pybuda.verify.verify_module(Doubled("m"), [X.shape], without)
@@ -261,7 +262,7 @@ def test_training_that_goes_wrong_is_named(wrong: str, named: str, monkeypatch: 
         return noise if self.exported.name.endswith(wrong) else results
 
     monkeypatch.setattr(card_program.CardProgram, "run", other)
-    options = trained(optimizer={"type": "sgd", "params": {"learning_rate": 0.5}})
+    options = trained(optimizer={"type": "sgd", "params": {"learning_rate": 0.5}}, golden_ignore_df_precision=False)
     with pytest.raises(PyBudaError, match=f"verify: expected .*{named}.* to correlate with the CPU's"):
         pybuda.verify.verify_module(Layer("m"), [X.shape], options, params_centered_on_zero=True)
     with pytest.raises(PyBudaError, match=r"VerifyConfig: optimizer: expected a type of .*, got 'best'"):

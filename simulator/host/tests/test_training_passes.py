@@ -57,7 +57,11 @@ def device(
     return TrainingDevice("d", function, weights, trained, inputs, optimizer, compiled, **{"loss": True, **options})
 
 
-@pytest.mark.parametrize("recompute", [False, True])
+@pytest.mark.parametrize(
+    "recompute",
+    # quick: test_gradients_go_from_device_to_device, which keeps what backward reads
+    [pytest.param(False, marks=pytest.mark.slow), True],
+)
 def test_gradients_are_those_of_jax(recompute: bool) -> None:
     weights, inputs = arrays()
     trained = ("up", "bias", "down")

@@ -64,7 +64,7 @@ def test_what_is_left_is_the_largest_consistent_set(name: str) -> None:
     assert {node.name: len(solver.at(node.name)) for node in graph.ops} == {n: len(m) for n, m in left.items()}
 
 
-@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("name", held(GRAPHS, {"convolution": "slices"}))  # of more op models
 def test_choices_fit_along_every_edge(name: str) -> None:
     graph = GRAPHS[name]
     for pick in (0, -1):
