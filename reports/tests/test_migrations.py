@@ -23,8 +23,7 @@ from opscope.reports.database.files import head, numbers
 from opscope.reports.database.reading import read_database
 from opscope.reports.publish import spool
 from opscope.reports.records.night_record import join, membership
-from opscope.reports.tests import night_runs, stored_head
-from opscope.reports.tests.night_runs import migrated_once
+from opscope.reports.tests import new_migration, stored_head
 
 OPS, FAILED_OP = 24, "553203c9434ff78b"
 
@@ -176,17 +175,7 @@ def test_a_database_from_before_the_first_migration_is_refused_in_one_line(
     assert ask("sqlite:///new.sqlite", labels).rows == (("FIRST", 3), ("FIXED", 3))
 
 
-def test_databases_of_tests_have_the_tables_that_migrations_make(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(night_runs, "_STATEMENTS", [])
-
-    def made(name: str) -> tuple[object, ...]:
-        with open_database(f"sqlite:///{tmp_path}/{name}"):
-            pass
-        with closing(sqlite3.connect(tmp_path / name)) as connection:
-            return tuple(connection.iterdump())
-
-    migrated = made("migrated")
-    with migrated_once(), migrated_once():
-        assert made("first") == made("second") == migrated
+@pytest.mark.parametrize("number", stored_head.stored())
+def test_migrations_make_the_tables_of_a_new_database(number: str) -> None:
+    with new_migration.migrated(number) as connection:
+        assert new_migration.changes(connection) == []
