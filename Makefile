@@ -87,7 +87,7 @@ migration: $(BASE) ## write the migration for what the records or tables have an
 	$(BIN)/python -m opscope.reports.tests.new_migration "$(NAME)"
 
 metrics: $(BASE) ## write docs/metrics.md again, after a change of a view
-	$(BIN)/python -m opscope.reports.database.metrics > docs/metrics.md.new && mv docs/metrics.md.new docs/metrics.md
+	$(BIN)/python -m ci.metrics_page > docs/metrics.md.new && mv docs/metrics.md.new docs/metrics.md
 
 zoo: $(BASE) ## count every model's parameters and ops again, after a change of models (minutes; needs the frameworks)
 	$(BIN)/opscope models --count > /dev/null

@@ -231,7 +231,7 @@ def test_a_measure(copy: Path, tmp_path: Path):
     assert asked.split() == ["energy_nj", "12.5"]
     frame = "from opscope.reports.exports import frames; f = frames.op_tests({!r}).energy_nj; print(f.dtype, *f)"
     assert run_in(copy, "-c", frame.format(url)).split() == ["float64", "12.5"]
-    page = run_in(copy, "-m", "opscope.reports.database.metrics")
+    page = run_in(copy, ROOT / "ci" / "metrics_page.py")
     assert "| `energy_nj` | float64 | nanojoules of one execution |" in page
 
 
