@@ -7,6 +7,7 @@ of the environment, the template's text.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,10 @@ from typing import Any
 import jinja2
 from jinja2.bccache import Bucket, BytecodeCache
 
-from opscope.base import stored
+from opscope.base import damage, stored
 from opscope.base.cache_folder import NoCacheError, cache_folder
+from opscope.base.damage import Damaged
 from opscope.base.digest import words_digest
-from opscope.reports.pages import kept_file
 
 
 class CompiledTemplates(BytecodeCache):
@@ -37,9 +38,14 @@ class CompiledTemplates(BytecodeCache):
 
     def load_bytecode(self, bucket: Bucket) -> None:
         """Fills the bucket if its template is kept; a damaged file is said in a line, and the template is compiled."""
-        path = self._path(bucket)
-        if path is not None and (content := kept_file.read(path)) is not None:
-            bucket.bytecode_from_string(content)
+        if (path := self._path(bucket)) is None:
+            return
+        with contextlib.suppress(OSError):  # there is none
+            try:
+                bucket.bytecode_from_string(stored.read_bytes(path))
+            except Damaged as error:
+                damage.say(f"{error.where}: {error.state}; it is made again")
+            os.utime(path)  # the files used most recently are removed last
 
     def dump_bytecode(self, bucket: Bucket) -> None:
         """Keeps a compiled template."""

@@ -19,7 +19,7 @@ from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import StageTime
 from opscope.harness.record.stages import Stage, Status
 from opscope.harness.record.store import load_run
-from opscope.reports.pages import vega, vega_lite
+from opscope.reports.pages import vega_lite
 from opscope.reports.pages.charts import charts
 from opscope.reports.pages.html import render, write_report
 from opscope.reports.pages.page_rows import UNTRIED, ladders, op_rows, tiles
@@ -177,7 +177,7 @@ def test_the_row_names_the_compiler_of_the_program_and_what_it_narrowed(tmp_path
     text = render(run._replace(tests=[test, *run.tests[1:]]))
     assert '"compiled_by": "jax-tt-plugin 0.1.3"' in text or '"compiled_by":"jax-tt-plugin 0.1.3"' in text
     assert "f32 -> bf16 at ttnn.max_pool2d" in text or r"f32 -\u003e bf16 at ttnn.max_pool2d" in text
-    script = (Path(vega.__file__).parent / "assets" / "report.js").read_text()
+    script = (Path(vega_lite.__file__).parent / "assets" / "report.js").read_text()
     assert 'add("compiled by", row.compiled_by)' in script
     assert 'add("narrowed", row.narrowed' in script
 
@@ -211,7 +211,7 @@ def test_the_heatmap_counts_all_ops(report: Path) -> None:
 
 def test_the_javascript_is_that_of_altairs_vega_lite() -> None:
     assert altair.SCHEMA_VERSION.removeprefix("v").startswith(f"{vega_lite.VERSION}.")
-    text = gzip.decompress(base64.b64decode(vega.packed_javascript())).decode()
+    text = gzip.decompress(base64.b64decode(vega_lite.packed_javascript())).decode()
     assert "window.vegaEmbed=" in text
 
 
