@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope.base.statuses import STATUSES
-from opscope.base.visible_text import visible, visible_values
+from opscope.base.visible_text import visible_values
 from opscope.harness.record.optest import board_of
 from opscope.harness.record.option_types import without_folder
 from opscope.harness.record.origin import SOURCE, source_of
@@ -68,19 +68,9 @@ def render(run: StoredRun, url: str | None = None, run_dir: Path | None = None, 
 
 def filled(context: dict[str, Any]) -> str:
     """Renders the template with `context`."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from opscope.reports.pages.compiled_templates import environment
 
-    from opscope.reports.pages.compiled_templates import CompiledTemplates
-
-    options: dict[str, Any] = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True}
-    environment = Environment(
-        loader=FileSystemLoader([PAGE, ROWS]),
-        undefined=StrictUndefined,
-        bytecode_cache=CompiledTemplates(options),
-        finalize=lambda value: visible(value) if type(value) is str else value,  # not what is HTML or a script
-        **options,
-    )
-    return environment.get_template("report.html.j2").render(context)
+    return environment(PAGE, ROWS).get_template("report.html.j2").render(context)
 
 
 def context(
