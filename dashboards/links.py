@@ -48,9 +48,9 @@ def _is_plain(column: str, more: str = "") -> str:
 def text(column: str, *, arrows: bool = False) -> str:
     """SQL that escapes the column in a table that renders HTML. Superset treats a value without `<` as text anyway.
 
-    `arrows`: `->` is one sign, since a narrow cell breaks between the two.
+    `arrows`: `->` is one sign that stays on its line, since a narrow cell breaks between the two.
     """
-    said = _replaced(column, {"->": "→"}) if arrows else column
+    said = _replaced(column, {" ->": "\N{NO-BREAK SPACE}→"}) if arrows else column
     return f"CASE WHEN {column} LIKE '%<%' THEN '<span>' || {escaped(said)} || '</span>' ELSE {said} END"
 
 
