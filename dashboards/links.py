@@ -80,5 +80,11 @@ def artifact(column: str, artifact_url: str) -> str:
     return f"CASE WHEN {column} <> '' THEN '<a href=\"{base}/' || {place} || '\" target=\"_blank\">log</a>' ELSE '' END"
 
 
-LINKS: Mapping[str, Callable[[str, str], str]] = {"op": op, "artifact": artifact}
-"""Name of a column shown as a link -> the function that builds its SQL from the column and the URL of run folders."""
+def command(column: str, _: str) -> str:
+    """SQL for a command line whose words stay whole where they fit: browsers break between the dashes of `--arch`."""
+    word = '<span style="display:inline-block">'
+    return f"'{word}' || {_replaced(escaped(column), {' ': f'</span> {word}'})} || '</span>'"
+
+
+LINKS: Mapping[str, Callable[[str, str], str]] = {"op": op, "artifact": artifact, "repro": command}
+"""Name of a column shown as HTML -> the function that builds its SQL from the column and the URL of run folders."""

@@ -65,6 +65,13 @@ def test_an_arrow_is_one_sign(value: str) -> None:
     assert shown == value.replace(" ->", "\N{NO-BREAK SPACE}→")
 
 
+@pytest.mark.parametrize("value", ["pytest --op-by-op --ops 1234 --backend 'a<b>.py'", *NASTY])
+def test_each_word_of_a_command_is_whole(value: str) -> None:
+    page = Page(cell(links.command("repro", ""), repro=value))
+    assert page.text == value
+    assert page.tags == [("span", {"style": "display:inline-block"})] * len(value.split(" "))
+
+
 @pytest.mark.parametrize("value", NASTY)
 def test_the_link_of_an_op_carries_its_name(value: str) -> None:
     page = Page(cell(links.op("op", ""), op=value))
