@@ -136,6 +136,21 @@ def test_each_backend_has_a_ladder_and_rates_of_its_own(tmp_path: Path) -> None:
     assert "<b>arch</b> n150" in render(run)
 
 
+def test_an_op_on_two_backends_is_one_and_their_cycles_stay_apart(tmp_path: Path) -> None:
+    run = load_run(make_run(tmp_path / "run"))
+    both = [*run.tests, *(test.model_copy(update={"backend": "mine"}) for test in run.tests)]
+    alone, of_both = (
+        {tile["label"]: tile["value"] for tile in tiles(each, ["m"], op_rows(each))} for each in (run.tests, both)
+    )
+    counted = ("unique ops", "failing", "expected failures")
+    assert [of_both[name] for name in counted] == [alone[name] for name in counted]
+    assert alone["failing"] not in ("0", alone["expected failures"])
+    cycles = {name: value for name, value in of_both.items() if "cycles" in name}
+    assert cycles == {f"device cycles, {name}": alone["device cycles"] for name in ("reference", "mine")}
+    text = render(run._replace(tests=both, record=run.record.model_copy(update={"backend": "reference,mine"})))
+    assert f'Failing ops <span class="count">{alone["failing"]}</span>' in text
+
+
 def test_failures_come_first_and_the_most_used_is_open(report: Path, tmp_path: Path) -> None:
     text = report.read_text(encoding="utf-8")
     assert text.index("<h2>Failing ops") < text.index("<h2>Stages")
