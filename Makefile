@@ -84,10 +84,10 @@ tt-mlir-page: $(if $(RUN),$(BASE),build/drawn_ops.mlir) ## write docs/tt_mlir.md
 	$(BIN)/opscope ops --against-backend tt $(if $(RUN),$(addprefix --against-run ,$(RUN)),$(addprefix --model ,$(TT_MLIR_MODELS) build/drawn_ops.mlir)) --markdown > docs/tt_mlir.md.new && mv docs/tt_mlir.md.new docs/tt_mlir.md
 
 migration: $(BASE) ## write the migration for what the records or tables have anew (NAME='The wheels of a car')
-	$(BIN)/python -m opscope.reports.commands.new_migration "$(NAME)"
+	$(BIN)/python -m opscope.reports.tests.new_migration "$(NAME)"
 
 metrics: $(BASE) ## write docs/metrics.md again, after a change of a view
-	$(BIN)/python -m opscope.reports.database.metrics > docs/metrics.md.new && mv docs/metrics.md.new docs/metrics.md
+	$(BIN)/python -m ci.metrics_page > docs/metrics.md.new && mv docs/metrics.md.new docs/metrics.md
 
 zoo: $(BASE) ## count every model's parameters and ops again, after a change of models (minutes; needs the frameworks)
 	$(BIN)/opscope models --count > /dev/null

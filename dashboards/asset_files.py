@@ -53,8 +53,8 @@ class Column(Asset):
     """The column whose text it escapes for a table that renders HTML."""
     arrows: bool = False
     """Whether `->` is an arrow in that."""
-    link: Literal["", "op", "artifact"] = ""
-    """The column that it links to something."""
+    link: Literal["", "op", "artifact", "repro"] = ""
+    """The column that it links to something, or whose command it shows."""
     without_number: str = ""
     """The column of stages whose number, by which they are sorted, it leaves out."""
 

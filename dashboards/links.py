@@ -48,9 +48,9 @@ def _is_plain(column: str, more: str = "") -> str:
 def text(column: str, *, arrows: bool = False) -> str:
     """SQL that escapes the column in a table that renders HTML. Superset treats a value without `<` as text anyway.
 
-    `arrows`: `->` is one sign, since a narrow cell breaks between the two.
+    `arrows`: `->` is one sign that stays on its line, since a narrow cell breaks between the two.
     """
-    said = _replaced(column, {"->": "→"}) if arrows else column
+    said = _replaced(column, {" ->": "\N{NO-BREAK SPACE}→"}) if arrows else column
     return f"CASE WHEN {column} LIKE '%<%' THEN '<span>' || {escaped(said)} || '</span>' ELSE {said} END"
 
 
@@ -80,5 +80,11 @@ def artifact(column: str, artifact_url: str) -> str:
     return f"CASE WHEN {column} <> '' THEN '<a href=\"{base}/' || {place} || '\" target=\"_blank\">log</a>' ELSE '' END"
 
 
-LINKS: Mapping[str, Callable[[str, str], str]] = {"op": op, "artifact": artifact}
-"""Name of a column shown as a link -> the function that builds its SQL from the column and the URL of run folders."""
+def command(column: str, _: str) -> str:
+    """SQL for a command line whose words stay whole where they fit: browsers break between the dashes of `--arch`."""
+    word = '<span style="display:inline-block">'
+    return f"'{word}' || {_replaced(escaped(column), {' ': f'</span> {word}'})} || '</span>'"
+
+
+LINKS: Mapping[str, Callable[[str, str], str]] = {"op": op, "artifact": artifact, "repro": command}
+"""Name of a column shown as HTML -> the function that builds its SQL from the column and the URL of run folders."""

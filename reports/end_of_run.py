@@ -44,9 +44,6 @@ AHEAD = (
 )
 """The modules that a report and a publish import, with all that these import."""
 
-AHEAD_OF_FIRST = "alembic.command"
-"""What the publish imports too that makes a database."""
-
 MOST_RECORDS = 5_000
 """Records that are read once more in a fork. More of them cost more time than its imports save."""
 
@@ -122,30 +119,24 @@ def _publish(run_dir: Path, targets: Targets, records: Records | None, done: Del
         done.places["database"] = shown(parse_url(url))
 
 
-def import_ahead(folder: Path) -> None:
+def import_ahead() -> None:
     """Imports what a delivery needs. Whatever cannot be imported is said where it is imported again."""
     with contextlib.suppress(Exception):
         for name in AHEAD:
             importlib.import_module(name)
-        from opscope.reports.database.files import default_url
-        from opscope.reports.database.reading import exists
-
-        if not exists(default_url(folder)):
-            importlib.import_module(AHEAD_OF_FIRST)
 
 
 class WaitingFork:
     """A fork of this process that waits for a run and where it goes."""
 
-    def __init__(self, folder: Path) -> None:
-        """`folder` is the one in which pytest was called: without a database there, more is imported."""
+    def __init__(self) -> None:
         self._connection, theirs = socket.socketpair()
         sys.stdout.flush()
         sys.stderr.flush()
         parent = os.getpid()
         self._pid = os.fork()
         if self._pid == 0:
-            _live_in_fork(theirs, parent, folder)
+            _live_in_fork(theirs, parent)
         theirs.close()
 
     def deliver(self, run_dir: Path, targets: Targets, doing: Callable[[str], None]) -> Delivered | None:
@@ -187,18 +178,18 @@ class WaitingFork:
             self._pid = 0
 
 
-def waiting_fork(folder: Path) -> WaitingFork | None:
+def waiting_fork() -> WaitingFork | None:
     """A fork that gets ready to deliver a run; None where this process cannot be forked safely."""
     threaded = threading.active_count() > 1 or "jax" in sys.modules  # whose threads Python does not count
     if sys.platform != "linux" or threaded:
         return None
     try:
-        return WaitingFork(folder)
+        return WaitingFork()
     except OSError:  # no memory, or too many processes
         return None
 
 
-def _live_in_fork(connection: socket.socket, parent: int, folder: Path) -> None:
+def _live_in_fork(connection: socket.socket, parent: int) -> None:
     """Imports, waits for a run, delivers it; never returns."""
     try:
         die_with_parent(parent)
@@ -213,7 +204,7 @@ def _live_in_fork(connection: socket.socket, parent: int, folder: Path) -> None:
 
         damage.show_by(lambda line: say("damage", line))
         gc.disable()
-        import_ahead(folder)
+        import_ahead()
         gc.freeze()  # nor is garbage looked for later: it delivers one run of not too many records, and ends
         with connection.makefile("rb") as lines:
             line = lines.readline()

@@ -21,6 +21,6 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     left_out = option.help or option.version or option.collectonly or option.opscope_no_report
     if left_out or not option.opscope_op_by_op:
         return
-    if (fork := end_of_run.waiting_fork(config.invocation_params.dir)) is not None:
+    if (fork := end_of_run.waiting_fork()) is not None:
         config.stash[FORK] = fork
         config.add_cleanup(fork.close)

@@ -16,7 +16,6 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Generator
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,8 +77,7 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     request = config.stash.get(KEY, None)
     if request is None or request.settings["no_report"] or FORK in config.stash or config.option.collectonly:
         return
-    ahead = partial(end_of_run.import_ahead, request.folder)
-    config.stash[IMPORTING] = thread = threading.Thread(target=ahead, name="opscope-imports")
+    config.stash[IMPORTING] = thread = threading.Thread(target=end_of_run.import_ahead, name="opscope-imports")
     thread.start()
 
 

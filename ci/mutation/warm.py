@@ -26,7 +26,6 @@ LIBRARIES = (
     "xdsl.dialects.func",
     "xdsl.parser",
     "sqlalchemy",
-    "alembic.command",
     "pydantic",
     "msgspec",
     "yaml",

@@ -12,7 +12,7 @@ import re
 _GROUP_BY = " GROUP BY "
 _SHOWN = re.compile(
     r"CASE WHEN LTRIM\((?P<link>\w+), (?:(?! END).)* END(?=[, \n]|$)"
-    r"|CASE WHEN (?P<text>\w+) LIKE '%<%' THEN (?:(?! END).)* ELSE (?:REPLACE\()?(?P=text)(?:, '->', '→'\))? END"
+    r"|CASE WHEN (?P<text>\w+) LIKE '%<%' THEN (?:(?! END).)* ELSE (?:REPLACE\()?(?P=text)(?:, ' ->', '\xa0→'\))? END"
     r"(?=[, \n]|$)",
     re.DOTALL,
 )

@@ -14,16 +14,8 @@ import pytest
 
 from opscope.dashboards.tests.browser import chromium
 from opscope.dashboards.tests.installation import NASTY, Installation, demo_night
-from opscope.reports.tests.night_runs import migrated_once
 
 NIGHTS = 4
-
-
-@pytest.fixture(scope="module", autouse=True)
-def tables() -> Iterator[None]:
-    """As migrations make them."""
-    with migrated_once():
-        yield
 
 
 @pytest.fixture(scope="module")

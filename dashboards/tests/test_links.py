@@ -60,9 +60,16 @@ def test_text_stays_text(value: str) -> None:
 
 @pytest.mark.parametrize("value", ["f32[8] -> f32[4,2]", "tensor<8xf32> -> <b>"])
 def test_an_arrow_is_one_sign(value: str) -> None:
-    """A narrow cell breaks between `-` and `>`."""
+    """A narrow cell breaks between `-` and `>`, and before what follows a space: an arrow alone is a line."""
     shown = Page(cell(links.text("types", arrows=True), types=value)).text
-    assert shown == value.replace("->", "→")
+    assert shown == value.replace(" ->", "\N{NO-BREAK SPACE}→")
+
+
+@pytest.mark.parametrize("value", ["pytest --op-by-op --ops 1234 --backend 'a<b>.py'", *NASTY])
+def test_each_word_of_a_command_is_whole(value: str) -> None:
+    page = Page(cell(links.command("repro", ""), repro=value))
+    assert page.text == value
+    assert page.tags == [("span", {"style": "display:inline-block"})] * len(value.split(" "))
 
 
 @pytest.mark.parametrize("value", NASTY)

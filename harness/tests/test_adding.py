@@ -105,6 +105,14 @@ def copy(tmp_path: Path) -> Path:
     return tmp_path / "src"
 
 
+def with_migrations(copy: Path) -> None:
+    """Adds what `make migration` needs."""
+    tests = ROOT / "reports" / "tests"
+    shutil.copytree(tests / "data" / "heads", copy / "reports" / "tests" / "data" / "heads")
+    for name in ("__init__.py", "new_migration.py", "stored_head.py"):
+        shutil.copy(tests / name, copy / "reports" / "tests")
+
+
 def append(path: Path, text: str) -> None:
     path.write_text(path.read_text() + text)
 
@@ -172,7 +180,8 @@ def test_an_option(copy: Path, tmp_path: Path):
     options = copy / "harness" / "record" / "result_options.py"
     before, after = options.read_text().split(LAST_OPTION)
     options.write_text(f"{before.rstrip()}\n{OPTION}\n{LAST_OPTION}{after}")
-    run_in(copy, "-m", "opscope.reports.commands.new_migration", "How results were rounded")
+    with_migrations(copy)
+    run_in(copy, "-m", "opscope.reports.tests.new_migration", "How results were rounded")
     (copy / "harness" / "tests").mkdir()
     shutil.copy(ROOT / "harness" / "tests" / "ops.py", copy / "harness" / "tests")
     (tmp_path / "work").mkdir()
@@ -213,7 +222,8 @@ def test_a_measure(copy: Path, tmp_path: Path):
     backend = BACKEND.replace("from opscope.harness.backends.reference import Reference\n", imports) + MEASURING
     (copy / "harness" / "backends" / "example_backend.py").write_text(backend.lstrip())
     (copy / "models" / "jax" / "example_model.py").write_text(MODEL.lstrip())
-    run_in(copy, "-m", "opscope.reports.commands.new_migration", "Energy")
+    with_migrations(copy)
+    run_in(copy, "-m", "opscope.reports.tests.new_migration", "Energy")
     assert swept(copy, tmp_path, "--backend", "example_backend")[0]["energy_nj"] == 12.5
     opscope, url = ("-m", "opscope.harness.cli.main"), f"sqlite:///{tmp_path}/db.sqlite"
     run_in(copy, *opscope, "publish", tmp_path / "run", "--to", url)
@@ -221,7 +231,7 @@ def test_a_measure(copy: Path, tmp_path: Path):
     assert asked.split() == ["energy_nj", "12.5"]
     frame = "from opscope.reports.exports import frames; f = frames.op_tests({!r}).energy_nj; print(f.dtype, *f)"
     assert run_in(copy, "-c", frame.format(url)).split() == ["float64", "12.5"]
-    page = run_in(copy, "-m", "opscope.reports.database.metrics")
+    page = run_in(copy, ROOT / "ci" / "metrics_page.py")
     assert "| `energy_nj` | float64 | nanojoules of one execution |" in page
 
 

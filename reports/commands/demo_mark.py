@@ -12,7 +12,7 @@ from opscope.reports.database.files import default_url
 from opscope.reports.records.demo_data import SAID
 
 ANY = "SELECT 1 FROM nights WHERE demo LIMIT 1"
-"""A database has either demo data or real runs (reports/demo/guard.py)."""
+"""A database has either demo data or real runs (reports/demo/cli.py)."""
 
 
 def say_if_demo(url: str | None) -> None:

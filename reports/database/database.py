@@ -1,7 +1,7 @@
 """Opens the results database at a URL and brings it up to date; driver errors become one line without a password.
 
-SQLite and PostgreSQL. Migrations (reports/database/migrations) build the tables; views (reports/database/views/*.sql)
-hold no rows and are created again whenever one of their files has changed.
+SQLite and PostgreSQL. A new database gets the tables of schema.py, an older one what reports/database/migrations
+change; views (reports/database/views/*.sql) hold no rows and are created again whenever one of their files has changed.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError, SQLAlchemyError
+from sqlalchemy.schema import CreateIndex, CreateTable
 
 from opscope.base import regular_file
 from opscope.base.digest import words_digest
@@ -49,6 +50,14 @@ SETTINGS = sa.Table(
 )
 """Which views the database has: `views` (their names) and `views_digest` (of their texts); and by which rules its
 nights were counted: `counted_by` (reports/publish/counting.py)."""
+
+VERSION = sa.Table(
+    "alembic_version",
+    sa.MetaData(),
+    sa.Column("version_num", sa.String(32), nullable=False),
+    sa.PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
+)
+"""The number of the newest migration, in Alembic's own table."""
 
 REFUSED = re.compile(
     r"authentication failed|no password supplied|no pg_hba\.conf entry|(role|user|database) \".*\" does not exist"
@@ -281,7 +290,9 @@ def _bring_up_to_date(connection: sa.Connection, where: str) -> None:
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(ADVISORY_LOCK)))
     version = schema_version(connection)
     refuse_foreign_schema(connection, version, where)
-    if version != head():
+    if version is None:
+        _make_tables(connection)
+    elif version != head():
         _drop_views(connection)
         _migrate(connection)
         analyze_nights(connection)
@@ -297,9 +308,9 @@ def analyze_nights(connection: sa.Connection) -> None:
 
 def schema_version(connection: sa.Connection) -> str | None:
     """Returns the number of the newest migration that was applied to the database; None if there was none."""
-    if not sa.inspect(connection).has_table("alembic_version"):
+    if not sa.inspect(connection).has_table(VERSION.name):
         return None
-    version = connection.scalar(sa.text("SELECT version_num FROM alembic_version"))
+    version = connection.scalar(sa.select(VERSION.c.version_num))
     return None if version is None else str(version)
 
 
@@ -312,8 +323,27 @@ def _drop_views(connection: sa.Connection) -> None:
         connection.exec_driver_sql(f"DROP VIEW IF EXISTS {name}")
 
 
+def _make_tables(connection: sa.Connection) -> None:
+    """Makes the tables of a new database, which are those that migrations make of an older one."""
+    for statement in _statements(connection.dialect.name):
+        connection.exec_driver_sql(statement)
+    connection.execute(sa.insert(VERSION), {"version_num": head()})
+
+
+@functools.cache
+def _statements(kind: str) -> tuple[str, ...]:
+    """What makes the tables and their indexes in a database of that kind."""
+    from opscope.reports.database import schema_nights, whole_models  # noqa: F401 - their tables join those of METADATA
+    from opscope.reports.database.schema import METADATA
+
+    tables, dialect = (VERSION, *METADATA.sorted_tables), sa.make_url(f"{kind}://").get_dialect()()
+    indexes = (index for table in tables for index in sorted(table.indexes, key=lambda each: str(each.name)))
+    elements = (*map(CreateTable, tables), *map(CreateIndex, indexes))
+    return tuple(str(element.compile(dialect=dialect)) for element in elements)
+
+
 def _migrate(connection: sa.Connection) -> None:
-    # Importing Alembic takes half a second, so only a first publish and an upgrade import it.
+    # Importing Alembic takes half a second, so only an upgrade imports it.
     from alembic import command
 
     command.upgrade(alembic_config(connection), "head")

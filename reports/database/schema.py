@@ -103,11 +103,12 @@ OPS = sa.Table(
     *of(TEXT, "signature dtype"),
     *of(COUNT, "rank"),
     *of(TEXT, "unsplittable cause"),
+    sa.Index("ix_ops_label", sa.text("(op_name || ' ' || op_id)")),
 )
 """One row per op id. `signature` is its types in one line: `f32[1,64], f32[64,10] -> f32[1,10]`; `dtype` and `rank`
 are those of its first operand (of its first result if it has no operands). `cause` is that of an op that cannot be
-split off (harness/record/causes.py), else empty. Dashboards look up an op by name and id
-together, with an index (its migration) that SQLAlchemy cannot reflect in SQLite."""
+split off (harness/record/causes.py), else empty. Dashboards look up an op by name and id together, with an index that
+SQLAlchemy cannot reflect in SQLite."""
 
 USES = sa.Table(
     "uses",

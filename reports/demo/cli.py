@@ -34,12 +34,14 @@ def demo(url: str | None, folder: Path | None, count: int, until: datetime | Non
 
     from opscope.base.live import progress
     from opscope.base.results_folder import results_folder
+    from opscope.base.visible_text import counted
+    from opscope.harness.record.errors import InputError
     from opscope.reports.database.database import open_database, parse_url, shown
     from opscope.reports.database.files import file_url
     from opscope.reports.database.owners import store_owners
     from opscope.reports.database.reading import read_database
+    from opscope.reports.database.schema import NIGHTS
     from opscope.reports.database.schema_nights import NIGHT_SERIES
-    from opscope.reports.demo.guard import refuse_real_runs
     from opscope.reports.demo.replay import nights, write_night
     from opscope.reports.demo.story import OWNERS
     from opscope.reports.publish.publish import publish
@@ -50,8 +52,11 @@ def demo(url: str | None, folder: Path | None, count: int, until: datetime | Non
     day = (until or datetime.now(UTC)).replace(hour=2, minute=0, second=0, microsecond=0, tzinfo=UTC)
     if until is None and day > datetime.now(UTC):
         day -= timedelta(days=1)
-    refuse_real_runs(target)
+    database = shown(parse_url(target))
     with open_database(target) as connection:
+        if yours := connection.scalar(sa.select(sa.func.count()).select_from(NIGHTS).where(~NIGHTS.c.demo)):
+            got = f"{counted(yours, 'night')} of yours in {database}"  # a trend over both would be wrong
+            raise InputError("--to", "a database without real runs", got, "a database of its own")
         store_owners(connection, OWNERS)
     tests = 0
     for night in progress.each(nights(day, seed, count), "night", count):
@@ -60,7 +65,6 @@ def demo(url: str | None, folder: Path | None, count: int, until: datetime | Non
     with read_database(target) as connection:
         night, series = (sa.func.count(sa.distinct(NIGHT_SERIES.c[name])) for name in ("night_id", "series"))
         made, several = connection.execute(sa.select(night, series)).one()
-    database = shown(parse_url(target))
     dates = f"{count} date{'s' * (count != 1)}, {made} nights of {several} series"
     click.echo(f"{dates}, {tests:,} op tests of demo data (seed {seed}) in {database}")
     click.echo("to look at them:")

@@ -1,4 +1,4 @@
-"""Keeps compiled page templates between runs: compiling them takes as long as half of the rest of a report.
+"""The templates of pages, compiled once for all runs: compiling them takes as long as half of the rest of a report.
 
 What is kept is Python's bytecode, under a name that says what it was made from: this Python, this Jinja2, the options
 of the environment, the template's text.
@@ -7,17 +7,33 @@ of the environment, the template's text.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import jinja2
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from jinja2.bccache import Bucket, BytecodeCache
 
-from opscope.base import stored
+from opscope.base import damage, stored
 from opscope.base.cache_folder import NoCacheError, cache_folder
+from opscope.base.damage import Damaged
 from opscope.base.digest import words_digest
-from opscope.reports.pages import kept_file
+from opscope.base.visible_text import visible
+
+OPTIONS: Mapping[str, Any] = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True}
+
+
+def environment(*folders: Path) -> Environment:
+    """The environment of the templates in these folders: every text is escaped, also what hides or reorders others."""
+    return Environment(
+        loader=FileSystemLoader(folders),
+        undefined=StrictUndefined,
+        bytecode_cache=CompiledTemplates(OPTIONS),
+        finalize=lambda value: visible(value) if type(value) is str else value,  # not what is HTML or a script
+        **OPTIONS,
+    )
 
 
 class CompiledTemplates(BytecodeCache):
@@ -37,9 +53,14 @@ class CompiledTemplates(BytecodeCache):
 
     def load_bytecode(self, bucket: Bucket) -> None:
         """Fills the bucket if its template is kept; a damaged file is said in a line, and the template is compiled."""
-        path = self._path(bucket)
-        if path is not None and (content := kept_file.read(path)) is not None:
-            bucket.bytecode_from_string(content)
+        if (path := self._path(bucket)) is None:
+            return
+        with contextlib.suppress(OSError):  # there is none
+            try:
+                bucket.bytecode_from_string(stored.read_bytes(path))
+            except Damaged as error:
+                damage.say(f"{error.where}: {error.state}; it is made again")
+            os.utime(path)  # the files used most recently are removed last
 
     def dump_bytecode(self, bucket: Bucket) -> None:
         """Keeps a compiled template."""

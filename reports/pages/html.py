@@ -1,7 +1,7 @@
 """Writes report.html: one run on one page, in one file that opens without a network.
 
-Charts are specifications of Vega-Lite (vega_lite.py), drawn by the JavaScript of vega.py; Jinja2 renders the page and
-escapes every text of a record, also characters that hide or reorder what one reads.
+Charts are specifications of Vega-Lite (vega_lite.py); Jinja2 renders the page and escapes every text of a record, also
+characters that hide or reorder what one reads.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope.base.statuses import STATUSES
-from opscope.base.visible_text import visible, visible_values
+from opscope.base.visible_text import visible_values
 from opscope.harness.record.optest import board_of
 from opscope.harness.record.option_types import without_folder
 from opscope.harness.record.origin import SOURCE, source_of
@@ -26,7 +26,7 @@ from opscope.harness.record.result_options import OPTIONS
 from opscope.harness.record.stages import ImportStatus
 from opscope.harness.record.store import StoredRun, write_whole
 from opscope.reports.compare.owned import EVERYBODY, Owned
-from opscope.reports.pages import charts, explanations, op_ir, page_rows, page_tables, vega
+from opscope.reports.pages import charts, explanations, op_ir, page_rows, page_tables, vega_lite
 from opscope.reports.pages.night_causes import ROWS, STYLE
 from opscope.reports.pages.sections import sections, unlock_chart
 from opscope.reports.records import quick_records
@@ -68,19 +68,9 @@ def render(run: StoredRun, url: str | None = None, run_dir: Path | None = None, 
 
 def filled(context: dict[str, Any]) -> str:
     """Renders the template with `context`."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from opscope.reports.pages.compiled_templates import environment
 
-    from opscope.reports.pages.compiled_templates import CompiledTemplates
-
-    options: dict[str, Any] = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True}
-    environment = Environment(
-        loader=FileSystemLoader([PAGE, ROWS]),
-        undefined=StrictUndefined,
-        bytecode_cache=CompiledTemplates(options),
-        finalize=lambda value: visible(value) if type(value) is str else value,  # not what is HTML or a script
-        **options,
-    )
-    return environment.get_template("report.html.j2").render(context)
+    return environment(PAGE, ROWS).get_template("report.html.j2").render(context)
 
 
 def context(
@@ -160,7 +150,7 @@ def frame(rows: list[dict[str, Any]], beyond: dict[str, Any], owned: Owned) -> d
         "most_shown": page_tables.MOST,
         "css": "\n".join(path.read_text(encoding="utf-8") for path in (PAGE / "report.css", ROWS / STYLE)),
         "script": (PAGE / "report.js").read_text(encoding="utf-8"),
-        "vega": vega.packed_javascript() if specifications else "",
+        "vega": vega_lite.packed_javascript() if specifications else "",
         "data": packed,
         "gzip": zipped,
         "large": f"{MOST_WHOLE:,}" if large else "",

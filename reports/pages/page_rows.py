@@ -139,13 +139,15 @@ def ladder(rows: Sequence[Row]) -> Row:
 def tiles(
     tests: Sequence[OpTest], models: Sequence[str], rows: Sequence[Row], quiet: Container[tuple[str, str]] = ()
 ) -> list[Row]:
-    """The headline figures, each with label, value, a line below it, and tone. `quiet`: backend and id of the ops that
-    are flaky or acknowledged, which fail as little as in the sentence above (first_sentence.py)."""
+    """The headline figures, each with label, value, a line below it, and tone; an op on several backends counts once.
+    `quiet`: backend and id of the ops that are flaky or acknowledged, which fail as little as in the sentence above
+    (first_sentence.py)."""
     attempted = [test for test in tests if test.status not in NOT_ATTEMPTED]
     uses = {row["id"]: row["uses"] for row in rows}
-    unexpected = [(row["backend"], row["id"]) in quiet for row in rows if row["tone"] == "bad"]
-    bad, aside = unexpected.count(False), unexpected.count(True)
-    expected = sum(row["tone"] == "known" for row in rows)
+    unexpected = {(row["backend"], row["id"]) for row in rows if row["tone"] == "bad"}
+    failing = {op_id for backend, op_id in unexpected if (backend, op_id) not in quiet}
+    bad, aside = len(failing), len({op_id for _, op_id in unexpected} - failing)
+    expected = len({row["id"] for row in rows if row["tone"] == "known"})
     figures = [
         _tile("unique ops", f"{len(uses):,}", f"{sum(uses.values()):,} uses in {_models(models)}"),
         *_rates(attempted),
@@ -172,10 +174,12 @@ def tiles(
         share, z, worst = max(scored, key=lambda figure: figure[0])
         below = f"{share:.2g} of its limit, {worst['name']} {worst['id'][:6]}"
         figures.append(_tile("largest z", f"{z:.3g}", below, "bad" if share > 1 else ""))
-    cycles = sum(row["cycles"] * row["uses"] for row in rows if row["cycles"])
-    if cycles:
-        figures.append(_tile("device cycles", _short(cycles), "all uses in sequence"))
-    return figures
+    cycles: Counter[str] = Counter()
+    for row in rows:
+        cycles[row["backend"]] += (row["cycles"] or 0) * row["uses"]
+    several = len(cycles) > 1
+    of_backends = ((f", {name}" * several, count) for name, count in cycles.items() if count)
+    return figures + [_tile(f"device cycles{of}", _short(count), "all uses in sequence") for of, count in of_backends]
 
 
 def ladders(rows: Sequence[Row]) -> list[tuple[str, Row]]:

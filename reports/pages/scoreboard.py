@@ -245,20 +245,13 @@ def _asked(model: str, options: Mapping[str, Any]) -> str:
 
 def write(board: Scoreboard, folder: Path) -> list[Path]:
     """Writes the pages into a folder, and returns the files. Raises InputError where it cannot be written."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from opscope.reports.pages.compiled_templates import environment
 
-    environment = Environment(
-        loader=FileSystemLoader(ASSETS),
-        undefined=StrictUndefined,
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=lambda value: visible(value) if type(value) is str else value,
-    )
+    templates = environment(ASSETS)
     css = (ASSETS / "scoreboard.css").read_text(encoding="utf-8")
     shared = {"board": board, "words": WORDS, "css": css, "demo_said": SAID}
-    files = {INDEX: environment.get_template("scoreboard.html.j2").render(shared)}
-    release_page = environment.get_template("scoreboard_release.html.j2")
+    files = {INDEX: templates.get_template("scoreboard.html.j2").render(shared)}
+    release_page = templates.get_template("scoreboard_release.html.j2")
     for column in board.columns:
         files[f"{column.page}.html"] = release_page.render({**shared, "column": column})
         files[f"{BADGES}/{column.page}.svg"] = badge(f"{column.compiler} {column.release}", column)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy import event
 
 from opscope.reports.tests import postgres_server
-from opscope.reports.tests.night_runs import fresh, migrated_once
+from opscope.reports.tests.night_runs import fresh
 
 
 def _hurry(connection: Any, _: object) -> None:
@@ -27,13 +26,6 @@ def no_waiting_for_the_disk() -> Iterator[None]:
     event.listen(sa.Engine, "connect", _hurry)
     yield
     event.remove(sa.Engine, "connect", _hurry)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def tables(request: pytest.FixtureRequest) -> Iterator[None]:
-    """As migrations make them, and by them where a module is about these."""
-    with nullcontext() if request.module.__name__.endswith("test_migrations") else migrated_once():
-        yield
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])

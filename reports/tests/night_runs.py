@@ -6,19 +6,17 @@ import functools
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import pytest
 import sqlalchemy as sa
 
 from opscope.harness.record.records import WHOLE_MODEL
 from opscope.harness.record.store import WHOLE_FILE, load_run
-from opscope.reports.database import database
 from opscope.reports.database.database import open_database
 from opscope.reports.publish.publish import publish
 from opscope.reports.records.night_record import NightRecord, join
@@ -27,39 +25,12 @@ from opscope.reports.tests.nights import START, Op, night
 
 @functools.cache
 def _template() -> bytes:
-    """An empty database, made once: its migrations take longer than most tests."""
+    """An empty database, made once: its views take longer than most tests."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "db.sqlite"
         with open_database(f"sqlite:///{path}"):
             pass
         return path.read_bytes()
-
-
-_STATEMENTS: list[str] = []
-"""What makes the tables of a database at the head, once one has been migrated."""
-
-
-@contextmanager
-def migrated_once() -> Iterator[None]:
-    """Gives each new SQLite database of this process the tables that the migrations made in the first one: they take a
-    tenth of a second, their statements a hundredth of that."""
-    migrate, statements = database._migrate, _STATEMENTS
-
-    def tables(connection: sa.Connection) -> None:
-        new = connection.dialect.name == "sqlite" and database.schema_version(connection) is None
-        if new and statements:
-            for statement in statements:
-                connection.exec_driver_sql(statement)
-            return
-        migrate(connection)
-        if new and not statements:  # unless this is around another of its kind, which has just learnt them
-            made = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid"
-            statements.extend(connection.scalars(sa.text(made)))
-            statements.append(f"INSERT INTO alembic_version VALUES ('{database.schema_version(connection)}')")
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(database, "_migrate", tables)
-        yield
 
 
 def fresh(path: Path) -> str:

@@ -17,7 +17,6 @@ from alembic import command
 
 from opscope.reports.database.database import alembic_config
 from opscope.reports.database.files import numbers
-from opscope.reports.tests import postgres_server
 
 HEADS = Path(__file__).parent / "data" / "heads"
 SQLITE, POSTGRES = "results.sqlite", "results.pg.sql"
@@ -42,6 +41,8 @@ def extract(number: str, folder: Path) -> None:
 
 def store(number: str) -> Path:
     """Stores the databases of a head, without views, which depend on more than migrations; the archive."""
+    from opscope.reports.tests import postgres_server
+
     server = postgres_server.shared()
     with TemporaryDirectory() as name:
         folder = Path(name)

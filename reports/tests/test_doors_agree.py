@@ -28,7 +28,7 @@ from opscope.reports.agents.tools import Results
 from opscope.reports.commands.compare import diff, readiness, unblock
 from opscope.reports.commands.note import note
 from opscope.reports.compare.first_sentence import first_sentence
-from opscope.reports.compare.night_views import night_view
+from opscope.reports.compare.night_views import night_view, nights_named
 from opscope.reports.compare.outcomes import from_folder
 from opscope.reports.compare.owned import Owned
 from opscope.reports.database.ask import ask
@@ -510,6 +510,12 @@ def test_what_is_said_of_tonight_is_what_the_journals_say(nights: tuple[str, pd.
     assert f"{changes[changes.cause.isin(acknowledged)].op.nunique()} acknowledged: subtract" in chips
     for said in (call(diff, "--db", url)["sentence"], Results(url).what_changed()["answer"]["sentence"]):
         assert said.splitlines()[0] == sentence
+    with open_database(url) as connection:
+        page = render_night(
+            connection, nights_named(connection, tests.date.max()), Path("runs"), Path("x.html"), Owned()
+        )
+    failing = changes[changes.bad & ~changes.quiet].op.nunique()
+    assert f"<span>failing</span><strong>{failing}</strong>" in page, "an op that fails in two series is one"
     now = datetime.fromisoformat(tests.date.max()).replace(hour=9, tzinfo=UTC)
     grid = grid_of(url, now)
     last = {

@@ -29,7 +29,7 @@ def targets(tmp_path: Path) -> Targets:
 
 @pytest.fixture
 def fork(targets: Targets) -> Iterator[WaitingFork]:
-    waiting = WaitingFork(targets.folder)
+    waiting = WaitingFork()
     pid = waiting._pid
     yield waiting
     waiting.close()
@@ -58,7 +58,7 @@ def test_a_fork_delivers_as_the_process_itself_does(targets: Targets, fork: Wait
 
 def test_a_failed_delivery_is_reported_in_one_line(targets: Targets, tmp_path: Path) -> None:
     nowhere = replace(targets, url="sqlite:////proc/nowhere/db.sqlite")
-    done = WaitingFork(tmp_path).deliver(tmp_path / "run", nowhere, lambda step: None)
+    done = WaitingFork().deliver(tmp_path / "run", nowhere, lambda step: None)
     assert done is not None
     assert list(done.places) == ["report"]
     assert re.fullmatch(r"--publish: expected a writable folder, got .*", done.problems[0])
@@ -83,8 +83,8 @@ def test_a_fork_that_was_killed_gives_no_answer(targets: Targets, fork: WaitingF
 
 
 def test_a_fork_that_takes_too_long_is_ended(targets: Targets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(end_of_run, "import_ahead", lambda _: signal.pause())
+    monkeypatch.setattr(end_of_run, "import_ahead", lambda: signal.pause())
     monkeypatch.setattr(end_of_run, "GRACE", 0.05)
-    waiting = WaitingFork(tmp_path)
+    waiting = WaitingFork()
     assert waiting.deliver(tmp_path / "run", replace(targets, seconds=0.0), lambda step: None) is None
     assert not waiting._pid

@@ -19,7 +19,7 @@ from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import StageTime
 from opscope.harness.record.stages import Stage, Status
 from opscope.harness.record.store import load_run
-from opscope.reports.pages import vega, vega_lite
+from opscope.reports.pages import vega_lite
 from opscope.reports.pages.charts import charts
 from opscope.reports.pages.html import render, write_report
 from opscope.reports.pages.page_rows import UNTRIED, ladders, op_rows, tiles
@@ -136,6 +136,21 @@ def test_each_backend_has_a_ladder_and_rates_of_its_own(tmp_path: Path) -> None:
     assert "<b>arch</b> n150" in render(run)
 
 
+def test_an_op_on_two_backends_is_one_and_their_cycles_stay_apart(tmp_path: Path) -> None:
+    run = load_run(make_run(tmp_path / "run"))
+    both = [*run.tests, *(test.model_copy(update={"backend": "mine"}) for test in run.tests)]
+    alone, of_both = (
+        {tile["label"]: tile["value"] for tile in tiles(each, ["m"], op_rows(each))} for each in (run.tests, both)
+    )
+    counted = ("unique ops", "failing", "expected failures")
+    assert [of_both[name] for name in counted] == [alone[name] for name in counted]
+    assert alone["failing"] not in ("0", alone["expected failures"])
+    cycles = {name: value for name, value in of_both.items() if "cycles" in name}
+    assert cycles == {f"device cycles, {name}": alone["device cycles"] for name in ("reference", "mine")}
+    text = render(run._replace(tests=both, record=run.record.model_copy(update={"backend": "reference,mine"})))
+    assert f'Failing ops <span class="count">{alone["failing"]}</span>' in text
+
+
 def test_failures_come_first_and_the_most_used_is_open(report: Path, tmp_path: Path) -> None:
     text = report.read_text(encoding="utf-8")
     assert text.index("<h2>Failing ops") < text.index("<h2>Stages")
@@ -177,7 +192,7 @@ def test_the_row_names_the_compiler_of_the_program_and_what_it_narrowed(tmp_path
     text = render(run._replace(tests=[test, *run.tests[1:]]))
     assert '"compiled_by": "jax-tt-plugin 0.1.3"' in text or '"compiled_by":"jax-tt-plugin 0.1.3"' in text
     assert "f32 -> bf16 at ttnn.max_pool2d" in text or r"f32 -\u003e bf16 at ttnn.max_pool2d" in text
-    script = (Path(vega.__file__).parent / "assets" / "report.js").read_text()
+    script = (Path(vega_lite.__file__).parent / "assets" / "report.js").read_text()
     assert 'add("compiled by", row.compiled_by)' in script
     assert 'add("narrowed", row.narrowed' in script
 
@@ -211,7 +226,7 @@ def test_the_heatmap_counts_all_ops(report: Path) -> None:
 
 def test_the_javascript_is_that_of_altairs_vega_lite() -> None:
     assert altair.SCHEMA_VERSION.removeprefix("v").startswith(f"{vega_lite.VERSION}.")
-    text = gzip.decompress(base64.b64decode(vega.packed_javascript())).decode()
+    text = gzip.decompress(base64.b64decode(vega_lite.packed_javascript())).decode()
     assert "window.vegaEmbed=" in text
 
 

@@ -23,8 +23,7 @@ from opscope.reports.database.files import head, numbers
 from opscope.reports.database.reading import read_database
 from opscope.reports.publish import spool
 from opscope.reports.records.night_record import join, membership
-from opscope.reports.tests import night_runs, stored_head
-from opscope.reports.tests.night_runs import migrated_once
+from opscope.reports.tests import new_migration, stored_head
 
 OPS, FAILED_OP = 24, "553203c9434ff78b"
 
@@ -99,6 +98,7 @@ def check_stored(url: str, folder: Path, number: str) -> None:
     assert upgraded == {of_its_time}, "three ops without a lowering, one cause, which the upgrade leaves as it is"
     with open_database(url) as connection:
         assert schema_version(connection) == head()
+        assert new_migration.changes(connection) == [], "it has the tables of a new database"
         assert set(sa.inspect(connection).get_view_names()) == set(views())
         for view in views():
             connection.execute(sa.text(f"SELECT * FROM {view}")).all()
@@ -176,17 +176,6 @@ def test_a_database_from_before_the_first_migration_is_refused_in_one_line(
     assert ask("sqlite:///new.sqlite", labels).rows == (("FIRST", 3), ("FIXED", 3))
 
 
-def test_databases_of_tests_have_the_tables_that_migrations_make(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(night_runs, "_STATEMENTS", [])
-
-    def made(name: str) -> tuple[object, ...]:
-        with open_database(f"sqlite:///{tmp_path}/{name}"):
-            pass
-        with closing(sqlite3.connect(tmp_path / name)) as connection:
-            return tuple(connection.iterdump())
-
-    migrated = made("migrated")
-    with migrated_once(), migrated_once():
-        assert made("first") == made("second") == migrated
+def test_migrations_make_the_tables_of_a_new_database() -> None:
+    with new_migration.migrated(stored_head.stored()[0]) as connection:
+        assert new_migration.changes(connection) == []

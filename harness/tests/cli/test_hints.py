@@ -19,7 +19,7 @@ from opscope.harness.run import command_line
 
 HOME = Path(__file__).resolve().parents[3]
 ROOMS = ("compiler", "dashboards", "harness", "models", "opscope/base", "opscope/pybuda", "reports", "simulator")
-GENERATORS = frozenset({"harness/cli/command_reference.py", "reports/commands/new_migration.py"})
+GENERATORS = frozenset({"harness/cli/command_reference.py"})
 """Programs of `make`, which a wheel has but nobody calls there."""
 OF_A_CHECKOUT = re.compile(r"\bdocs/|\bmake [a-z-]+|\bpython -m (opscope\.)?ci\b|(?<![\w.])\.?ci/(?!owners|nightly)")
 _MAY_HINT = re.compile(r"""; (["']\s*f?["'])?try |hint|Error\(|["'`]opscope [a-z]""", re.IGNORECASE)

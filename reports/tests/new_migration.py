@@ -1,7 +1,8 @@
-"""Writes the migration of what records or tables have anew: `python -m opscope.reports.commands.new_migration WHAT`.
+"""Writes the migration of what records or tables have anew: `python -m opscope.reports.tests.new_migration WHAT`.
 
-It is made from the difference between the tables as they should be and a database that all migrations have made. A new
-column that may not be NULL gets the default of its field for the rows of before.
+It is made from the difference between the tables as they should be and the newest of the stored databases
+(stored_head.py) after all migrations that follow. A new column that may not be NULL gets the default of its field for
+the rows of before.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import subprocess
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import util
 from pathlib import Path
 from typing import Any
@@ -26,25 +29,33 @@ from opscope.reports.database.database import SETTINGS, alembic_config, open_dat
 from opscope.reports.database.files import head
 from opscope.reports.database.schema import METADATA
 from opscope.reports.records.columns import BEFORE
+from opscope.reports.tests import stored_head
 
-NOT_IN_METADATA = (SETTINGS.name, "ix_ops_label")
-"""What the database has and METADATA does not: a table of its own, and an index that SQLAlchemy cannot read back."""
+LEFT_OUT = (SETTINGS.name, "ix_ops_label")
+"""A table that METADATA does not have, and an index that SQLAlchemy cannot read back."""
 
 
 def changes(connection: sa.Connection) -> list[ops.MigrateOperation]:
-    """What a database that all migrations have made still lacks, in Alembic's operations."""
-    context = MigrationContext.configure(
-        connection, opts={"include_object": lambda _, name, *__: name not in NOT_IN_METADATA}
-    )
+    """What a database lacks of the tables as they should be, in Alembic's operations."""
+    context = MigrationContext.configure(connection, opts={"include_object": lambda _, name, *__: name not in LEFT_OUT})
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=f"Skipped unsupported reflection of .* {NOT_IN_METADATA[1]}")
+        warnings.filterwarnings("ignore", message=f".*{LEFT_OUT[-1]}")
         upgrade = produce_migrations(context, METADATA).upgrade_ops
     return [] if upgrade is None else list(upgrade.ops)
 
 
+@contextmanager
+def migrated(number: str) -> Iterator[sa.Connection]:
+    """A copy of the stored database of a head, up to date."""
+    with TemporaryFolder("migration") as folder:
+        stored_head.extract(number, Path(folder))
+        with open_database(f"sqlite:///{folder}/{stored_head.SQLITE}") as connection:
+            yield connection
+
+
 def write(what: str) -> Path:
     """Writes the migration and returns its file. Raises InputError where there is nothing new."""
-    with TemporaryFolder("migration") as folder, open_database(f"sqlite:///{folder}/db.sqlite") as connection:
+    with migrated(stored_head.stored()[-1]) as connection:
         operations = changes(connection)
         if not operations:
             raise InputError("new_migration", "fields or tables that no migration makes", "none", "adding one first")
