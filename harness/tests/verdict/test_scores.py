@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import ml_dtypes
 import numpy as np
 import pytest
 
+from opscope.harness.verdict import compare, unrounded
 from opscope.harness.verdict.places import blocks_of, groups, index_of, name_of
 from opscope.harness.verdict.scores import Scale, Scores, chunks
 from opscope.harness.verdict.steps import Steps
+from opscope.harness.verdict.target import HOST
+from opscope.harness.verdict.tolerance import tolerance
 from opscope.harness.verdict.unrounded import Unrounded
 
 GOLDEN = np.array([[1.0, -2.0, 4.0, 0.5], [0.0, 8.0, -1.0, 2.0]])
@@ -223,6 +227,17 @@ def test_ties_go_either_way_and_equals_count_once():
     assert mean(ROUNDED, golden, up, Unrounded(up > 0, ones)) == ""
     assert mean(ROUNDED, golden, 4 * up, Unrounded(up > 0, ones)) == "largest", "a tie has two neighbours"
     assert mean(ROUNDED, golden, up, Unrounded(none, 16 * ones)) == "", "32 different elements"
+
+
+def test_equals_are_counted_where_a_mean_is_off_and_nowhere_else(monkeypatch):
+    golden = np.linspace(1.0, 1.99, 512)
+    off = golden + np.where(np.arange(512) % 2, HALF * golden, 0.0)
+    judged = partial(compare._by_unrounded, golden, row=tolerance(HOST, "eltwise", "bf16"), scale=Scale(ROUNDED))
+    known, others = (Unrounded(None, 1, values=np.arange(512.0) // each) for each in (16, 1))
+    assert judged(off, unrounded=known).passed, "32 different elements"
+    assert judged(off, unrounded=others).question == "systematic"
+    monkeypatch.setattr(unrounded, "_repeats", lambda values: pytest.fail("equals were counted"))
+    assert judged(golden, unrounded=known).passed
 
 
 def test_ties_are_found_before_rounding():
