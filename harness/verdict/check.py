@@ -23,7 +23,7 @@ from opscope.harness.verdict.rounding import smallest_normal
 from opscope.harness.verdict.scores import SYSTEMATIC_FROM, Scale, Scores, chunks
 from opscope.harness.verdict.steps import Steps
 from opscope.harness.verdict.tolerance import Tolerance
-from opscope.harness.verdict.unrounded import different
+from opscope.harness.verdict.unrounded import Unrounded, different
 
 _MLIR_NAMES = {numpy: mlir for mlir, numpy in NUMPY_NAMES.items() if mlir != "tf32"}
 OUTLIER = 100.0
@@ -122,6 +122,17 @@ def check(
         scores = Scores(flat, shape, tiny)
     with np.errstate(invalid="ignore", over="ignore"):  # NaN and infinity are checked for explicitly
         return _check_floats(np.ravel(golden), np.ravel(got), row, scores, strict, shape, tiny)
+
+
+def check_unrounded(
+    golden: np.ndarray, got: np.ndarray, row: Tolerance, scale: Scale, unrounded: Unrounded | None
+) -> ResultCheck:
+    """The verdict by what a result may have been before it was rounded. Equal elements are counted where nothing but
+    their number may excuse its mean."""
+    again = check(golden, got, row, replace(scale, unrounded=unrounded), strict=True)
+    if again.question != "systematic" or unrounded is None:
+        return again
+    return check(golden, got, row, replace(scale, unrounded=unrounded.counted()), strict=True)
 
 
 def _flat(sizes: np.ndarray | None) -> np.ndarray | None:

@@ -24,7 +24,7 @@ from opscope.harness.prepare.program import SingleOp
 from opscope.harness.record.records import PRODUCTS_IN_A_ROW, QUANTISED, WHOLE_MODEL, OpRow, ResultCheck, TensorDesc
 from opscope.harness.verdict import halves, other_steps, overflows, ties
 from opscope.harness.verdict import tolerance as table
-from opscope.harness.verdict.check import check, check_truncated, element_type, refused
+from opscope.harness.verdict.check import check, check_truncated, check_unrounded, element_type, refused
 from opscope.harness.verdict.meaning import (
     COMPOSITE,
     ExactOperands,
@@ -258,7 +258,7 @@ def _of_cut_operands(case: _Case, first: ResultCheck) -> ResultCheck:
         for lost in (steps.cut, steps.cut[::-1], (0.0, 0.0)):
             product = np.multiply(*(cut_to(wide(x), steps.kept(each)) for x, each in zip(factors, lost, strict=True)))
             unrounded = Unrounded.of(product, golden.dtype) if steps.counts_ties else None
-            again = _by_unrounded(rounded(product, golden.dtype), got, case.row, Scale(alone), unrounded)
+            again = check_unrounded(rounded(product, golden.dtype), got, case.row, Scale(alone), unrounded)
             if again.passed:
                 return first
             why = again if lost is steps.cut else why
@@ -734,23 +734,12 @@ def _by_operands(
         if within is not None:
             usual, leaning = operands.usually()[index], operands.leaning()[index]
             scale = replace(scale, within=within[index], usual=usual, leaning=leaning)
-        again = _by_unrounded(g, d, row, scale, unrounded)
+        again = check_unrounded(g, d, row, scale, unrounded)
         if again.question != "systematic":  # nothing else depends on it
             return again
         result = result or again
     assert result is not None
     return result
-
-
-def _by_unrounded(
-    golden: np.ndarray, got: np.ndarray, row: Tolerance, scale: Scale, unrounded: Unrounded | None
-) -> ResultCheck:
-    """The verdict by what a result may have been before it was rounded. Equal elements are counted where nothing but
-    their number may excuse its mean."""
-    again = check(golden, got, row, replace(scale, unrounded=unrounded), strict=True)
-    if again.question != "systematic" or unrounded is None:
-        return again
-    return check(golden, got, row, replace(scale, unrounded=unrounded.counted()), strict=True)
 
 
 def _by_partial_sums(

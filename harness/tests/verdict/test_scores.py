@@ -10,7 +10,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from opscope.harness.verdict import compare, unrounded
+from opscope.harness.verdict import unrounded
+from opscope.harness.verdict.check import check_unrounded
 from opscope.harness.verdict.places import blocks_of, groups, index_of, name_of
 from opscope.harness.verdict.scores import Scale, Scores, chunks
 from opscope.harness.verdict.steps import Steps
@@ -232,7 +233,7 @@ def test_ties_go_either_way_and_equals_count_once():
 def test_equals_are_counted_where_a_mean_is_off_and_nowhere_else(monkeypatch):
     golden = np.linspace(1.0, 1.99, 512)
     off = golden + np.where(np.arange(512) % 2, HALF * golden, 0.0)
-    judged = partial(compare._by_unrounded, golden, row=tolerance(HOST, "eltwise", "bf16"), scale=Scale(ROUNDED))
+    judged = partial(check_unrounded, golden, row=tolerance(HOST, "eltwise", "bf16"), scale=Scale(ROUNDED))
     known, others = (Unrounded(None, 1, values=np.arange(512.0) // each) for each in (16, 1))
     assert judged(off, unrounded=known).passed, "32 different elements"
     assert judged(off, unrounded=others).question == "systematic"
