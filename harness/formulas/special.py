@@ -54,36 +54,59 @@ def erf(x: np.ndarray) -> np.ndarray:
     """The error function: 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x; within two units of float64's last
     place."""
     x = np.asarray(x, np.float64)
-    return np.where(np.abs(x) <= 0.46875, _erf_near_zero(x), np.copysign(1 - _erfc_of_size(np.abs(x)), x))
+    size = np.abs(x)
+    result = np.asarray(np.copysign(1 - _erfc_of_size(size), x))
+    near = size <= NEAR
+    result[near] = _erf_near_zero(x[near])
+    return result
 
 
 @one_step
 def erfc(x: np.ndarray) -> np.ndarray:
     """1 - erf(x), without cancellation: within 2^-50 of itself, down to float64's smallest numbers; 0 from 26.6 on."""
     x = np.asarray(x, np.float64)
-    beyond = _erfc_of_size(np.abs(x))
-    return np.where(np.abs(x) <= 0.46875, 1 - _erf_near_zero(x), np.where(x < 0, 2 - beyond, beyond))
+    size = np.abs(x)
+    beyond = _erfc_of_size(size)
+    result = np.asarray(np.where(x < 0, 2 - beyond, beyond))
+    near = size <= NEAR
+    result[near] = 1 - _erf_near_zero(x[near])
+    return result
+
+
+NEAR = 0.46875
+"""The largest size near zero."""
 
 
 def _erf_near_zero(x: np.ndarray) -> np.ndarray:
-    near = np.where(np.abs(x) <= 0.46875, x, 0.0)
-    return np.where(np.isnan(x), x, near * _ratio(_SMALL, np.square(near)))
+    return x * _ratio(_SMALL, np.square(x))
 
 
 def _erfc_of_size(x: np.ndarray) -> np.ndarray:
     """erfc of numbers from 0.46875 on; what is below has no meaning."""
-    size = np.clip(x, 0.46875, 30.0)
+    size = np.clip(x, NEAR, 30.0)
     # e^(-x^2) of a square that is rounded would be off by x^2 units: the square of 16 bits of x is exact.
     head = np.trunc(size * 16) / 16
     power = np.exp(-head * head) * np.exp(-(size - head) * (size + head))
-    middle = _ratio(_MIDDLE, np.minimum(size, 4.0))
-    inverse = 1 / np.square(np.maximum(size, 4.0))
-    large = (1 / math.sqrt(math.pi) - inverse * _ratio(_LARGE, inverse)) / np.maximum(size, 4.0)
-    return np.where(np.isnan(x), x, power * np.where(size <= 4, middle, large))
+    result = np.asarray(power * _ratio(_MIDDLE, size))
+    large = size > 4
+    if large.any():
+        far = size[large]
+        inverse = 1 / np.square(far)
+        result[large] = power[large] * ((1 / math.sqrt(math.pi) - inverse * _ratio(_LARGE, inverse)) / far)
+    return np.where(np.isnan(x), x, result)
 
 
 def _ratio(of: tuple[Sequence[float], Sequence[float]], x: np.ndarray) -> np.ndarray:
-    return np.polyval(of[0], x) / np.polyval(of[1], x)
+    return polynomial(of[0], x) / polynomial(of[1], x)
+
+
+def polynomial(factors: Sequence[float], x: np.ndarray) -> np.ndarray:
+    """A polynomial of finite numbers, highest power first: numpy.polyval's bits, without an array for each power."""
+    y = np.full_like(x, factors[0])
+    for factor in factors[1:]:
+        y *= x
+        y += factor
+    return y
 
 
 @one_step
@@ -103,7 +126,7 @@ def softplus(x: np.ndarray) -> np.ndarray:
 def tanhshrink(x: np.ndarray) -> np.ndarray:
     """x - tanh(x); near 0 by its series, since the difference cancels."""
     square = np.square(np.where(np.abs(x) < SERIES, x, 0.0))
-    return np.where(np.abs(x) < SERIES, x * square * np.polyval(TANH_SERIES, square), x - np.tanh(x))
+    return np.where(np.abs(x) < SERIES, x * square * polynomial(TANH_SERIES, square), x - np.tanh(x))
 
 
 SERIES = 0.1
@@ -120,18 +143,22 @@ def erf_inv(x: np.ndarray) -> np.ndarray:
     size = np.abs(x)
     inside = size < 1
     w = -np.log((1 - np.where(inside, size, 0.0)) * (1 + np.where(inside, size, 0.0)))
-    near = np.polyval(_NEAR, np.where(w < 5, w, 2.5) - 2.5)
-    far = np.polyval(_FAR, np.sqrt(np.where(w < 5, 5.0, w)) - 3)
-    y = np.where(w < 5, near, far) * size
-    for _ in range(2):
-        off = np.where(size > 0.5, (1 - size) - erfc(y), erf(y) - size)
-        slope = np.where(size > 0.5, 1.0, -1.0) * -off / (2 / math.sqrt(math.pi) * np.exp(-y * y))
-        y = y - slope / (1 + y * slope)
+    y = np.asarray(polynomial(_NEAR_ZERO, np.where(w < 5, w, 2.5) - 2.5) * size)
+    if (far := w >= 5).any():
+        y[far] = polynomial(_FAR, np.sqrt(w[far]) - 3) * size[far]
+    tail = size > 0.5
+    for some, sign in ((tail, 1.0), (~tail, -1.0)):
+        z, of = y[some], size[some]
+        for _ in range(2):
+            off = (1 - of) - erfc(z) if sign > 0 else erf(z) - of
+            slope = sign * -off / (2 / math.sqrt(math.pi) * np.exp(-z * z))
+            z = z - slope / (1 + z * slope)
+        y[some] = z
     ends = np.where(size == 1, np.inf, np.nan)
     return np.copysign(np.where(inside, np.where(size < 1e-100, size * math.sqrt(math.pi) / 2, y), ends), x)
 
 
-_NEAR = (
+_NEAR_ZERO = (
     2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503, -0.00417768164,
     0.246640727, 1.50140941,
 )  # fmt: skip
@@ -145,13 +172,10 @@ _FAR = (
 @one_step
 def lgamma(x: np.ndarray) -> np.ndarray:
     """log |gamma(x)|: at most 1e-15 of the larger of 1 and itself off, its zeros included."""
-    return _each(_lgamma, x)
-
-
-def _lgamma(x: float) -> float:
-    if math.isinf(x) or x > 1e305 or (x <= 0 and x == math.floor(x)):
-        return math.inf
-    return math.lgamma(x)
+    x = np.asarray(x, np.float64)
+    infinite = np.isinf(x) | (x > 1e305) | ((x <= 0) & (x == np.floor(x)))
+    known = np.where(infinite, 1.0, x).ravel().tolist()
+    return np.where(infinite, np.inf, np.fromiter(map(math.lgamma, known), np.float64, x.size).reshape(x.shape))
 
 
 @one_step
@@ -166,7 +190,7 @@ def digamma(x: np.ndarray) -> np.ndarray:
         total = np.where(small, total - 1 / up, total)
         up = np.where(small, up + 1, up)
     inverse = 1 / (up * up)
-    value = total + np.log(up) - 0.5 / up - inverse * np.polyval(_DIGAMMA, inverse)
+    value = total + np.log(up) - 0.5 / up - inverse * polynomial(_DIGAMMA, inverse)
     part = x - np.rint(x)
     reflected = value - math.pi / np.tan(math.pi * np.where(part == 0, np.nan, part))
     at_zero = np.copysign(np.inf, -x)
@@ -190,7 +214,7 @@ def trigamma(x: np.ndarray) -> np.ndarray:
         total = np.where(small, total + 1 / (up * up), total)
         up = np.where(small, up + 1, up)
     inverse = 1 / (up * up)
-    value = total + 1 / up + inverse / 2 + inverse / up * np.polyval(_TRIGAMMA, inverse)
+    value = total + 1 / up + inverse / 2 + inverse / up * polynomial(_TRIGAMMA, inverse)
     sine = np.sin(math.pi * (x - np.rint(x)))
     with np.errstate(over="ignore"):
         return np.where(below, np.square(math.pi / sine) - value, value)
@@ -237,9 +261,3 @@ def _bessel(x: np.ndarray, order: int, scaled: bool = False) -> np.ndarray:
     large = series if scaled else series * np.exp(far / 2) * np.exp(far / 2)
     value = np.where(size <= 30, total * np.exp(-near) if scaled else total, large)
     return np.where(np.isnan(x), x, np.copysign(value, x) if order else value)
-
-
-def _each(function: Callable[[float], float], x: np.ndarray) -> np.ndarray:
-    """A function of Python's floats over an array."""
-    x = np.asarray(x, np.float64)
-    return np.fromiter(map(function, x.ravel().tolist()), np.float64, x.size).reshape(x.shape)

@@ -100,18 +100,33 @@ class Traced(NDArrayOperatorsMixin):
                 order.append(node)
 
         visit(self)
-        slopes: dict[int, np.ndarray] = {id(self): np.ones(())}
-        size, steepness = np.zeros(self.value.shape), np.zeros(self.value.shape)
-        for node in reversed(order):
-            slope = slopes.pop(id(node))
-            if node.made_by is None:
+        with np.errstate(all="ignore"):
+            found = _followed(order, lambda x: x)
+            if all(np.isfinite(each).all() for each in found):
+                return found
+            return _followed(order, _finite)  # what is no number counts as 0, at each step
+
+
+def _followed(order: Sequence[Traced], counted: Callable[[np.ndarray], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Size and steepness of the last of some arrays, each of which is made of those before; `counted`: a step's share
+    of either -> as it is counted."""
+    last = order[-1]
+    slopes: dict[int, np.ndarray] = {id(last): np.ones(())}
+    size, steepness = np.zeros(last.value.shape), np.zeros(last.value.shape)
+    for node in reversed(order):
+        slope = slopes.pop(id(node))
+        if node.made_by is None:
+            continue
+        steepness += counted(np.abs(slope))
+        moved = node.value * slope
+        size += counted(np.abs(moved, out=moved) if isinstance(moved, np.ndarray) else np.abs(moved))
+        for operand, derivative in node.made_by:
+            if operand.made_by is None:
+                slopes[id(operand)] = slope  # which nobody asks for
                 continue
-            with np.errstate(all="ignore"):
-                steepness = steepness + _finite(np.abs(slope))
-                size = size + _finite(np.abs(node.value * slope))
-                for operand, derivative in node.made_by:
-                    slopes[id(operand)] = slopes.get(id(operand), 0.0) + _finite(slope * derivative)
-        return size, steepness
+            share = counted(slope * derivative)
+            slopes[id(operand)] = slopes[id(operand)] + share if id(operand) in slopes else share
+    return size, steepness
 
 
 def step(function: Callable[..., Any], *operands: Any) -> Any:

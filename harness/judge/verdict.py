@@ -11,13 +11,13 @@ import numpy as np
 
 from opscope.base.op_families import op_family
 from opscope.harness.explain.element_errors import ElementErrors, Judged, element_errors
-from opscope.harness.formulas.nearest import off_by
+from opscope.harness.formulas.nearest import PART, off_by
 from opscope.harness.judge.reach import Reach, reach
 from opscope.harness.prepare.operand_sizes import is_float
 from opscope.harness.record.flags import in_words
 from opscope.harness.record.records import ResultCheck
 from opscope.harness.verdict import tails
-from opscope.harness.verdict.meaning import PART, ExactOperands, name_of
+from opscope.harness.verdict.meaning import ExactOperands, name_of
 from opscope.harness.verdict.scores import SLACK, Scale, chunks
 
 if TYPE_CHECKING:

@@ -23,6 +23,7 @@ from opscope.harness.verdict.rounding import smallest_normal
 from opscope.harness.verdict.scores import SYSTEMATIC_FROM, Scale, Scores, chunks
 from opscope.harness.verdict.steps import Steps
 from opscope.harness.verdict.tolerance import Tolerance
+from opscope.harness.verdict.unrounded import Unrounded, different
 
 _MLIR_NAMES = {numpy: mlir for mlir, numpy in NUMPY_NAMES.items() if mlir != "tf32"}
 OUTLIER = 100.0
@@ -123,6 +124,17 @@ def check(
         return _check_floats(np.ravel(golden), np.ravel(got), row, scores, strict, shape, tiny)
 
 
+def check_unrounded(
+    golden: np.ndarray, got: np.ndarray, row: Tolerance, scale: Scale, unrounded: Unrounded | None
+) -> ResultCheck:
+    """The verdict by what a result may have been before it was rounded. Equal elements are counted where nothing but
+    their number may excuse its mean."""
+    again = check(golden, got, row, replace(scale, unrounded=unrounded), strict=True)
+    if again.question != "systematic" or unrounded is None:
+        return again
+    return check(golden, got, row, replace(scale, unrounded=unrounded.counted()), strict=True)
+
+
 def _flat(sizes: np.ndarray | None) -> np.ndarray | None:
     return None if sizes is None else np.ravel(sizes)
 
@@ -173,6 +185,8 @@ def _check_floats(
         if sums.reason:
             index, place = index_of(sums.wrong_at, shape), name_of(sums.wrong_at, shape)
             return refused(row.name, sums.reason).model_copy(update={"z_index": index, "z_place": place})
+        if scored is not None and scored.scale.hasty and scored.largest > scored.limit:
+            return refused(row.name, "").model_copy(update={"max_abs": sums.largest_error, "question": "largest"})
     flags = tuple(name for name, count in (("denormal_flush", sums.flushed), ("saturated", sums.saturated)) if count)
     size, error = math.sqrt(sums.golden_squares), math.sqrt(sums.error_squares)
     relative = error / size if size else (0.0 if error == 0 else math.inf)
@@ -231,9 +245,12 @@ def _too_far(error: float, most: float) -> str:
 def _several(golden: np.ndarray, scale: Scale) -> bool:
     """Whether a golden has enough different values for a mean, at the least before they were rounded: those are rounded
     each for itself. A first look leaves that to the second."""
-    if scale.first_look or np.unique(golden).size >= SYSTEMATIC_FROM:
+    if scale.first_look or different(golden, SYSTEMATIC_FROM):
         return True
-    return scale.unrounded is not None and float((1 / scale.unrounded.repeats).sum()) >= SYSTEMATIC_FROM - 0.5
+    if scale.unrounded is None:
+        return False
+    repeats = np.broadcast_to(scale.unrounded.repeats, golden.shape)
+    return float((1 / repeats).sum()) >= SYSTEMATIC_FROM - 0.5
 
 
 def _verdict(golden: np.ndarray, got: np.ndarray, sums: Sums, row: Tolerance, pcc: float | None, spread: float) -> str:

@@ -24,7 +24,7 @@ from opscope.harness.prepare.program import SingleOp
 from opscope.harness.record.records import PRODUCTS_IN_A_ROW, QUANTISED, WHOLE_MODEL, OpRow, ResultCheck, TensorDesc
 from opscope.harness.verdict import halves, other_steps, overflows, ties
 from opscope.harness.verdict import tolerance as table
-from opscope.harness.verdict.check import check, check_truncated, element_type, refused
+from opscope.harness.verdict.check import check, check_truncated, check_unrounded, element_type, refused
 from opscope.harness.verdict.meaning import (
     COMPOSITE,
     ExactOperands,
@@ -63,7 +63,7 @@ from opscope.harness.verdict.steps import (
 )
 from opscope.harness.verdict.target import Target
 from opscope.harness.verdict.tolerance import Tolerance, inner_size, tolerance
-from opscope.harness.verdict.unrounded import Unrounded
+from opscope.harness.verdict.unrounded import Unrounded, different
 
 COARSE, SAMPLED, FEW = 7, 1 << 12, 0.5
 """Fraction bits of bfloat16; of so many results more than this share has finer ones, or all are looked at."""
@@ -258,7 +258,7 @@ def _of_cut_operands(case: _Case, first: ResultCheck) -> ResultCheck:
         for lost in (steps.cut, steps.cut[::-1], (0.0, 0.0)):
             product = np.multiply(*(cut_to(wide(x), steps.kept(each)) for x, each in zip(factors, lost, strict=True)))
             unrounded = Unrounded.of(product, golden.dtype) if steps.counts_ties else None
-            again = check(rounded(product, golden.dtype), got, case.row, Scale(alone, unrounded=unrounded), strict=True)
+            again = check_unrounded(rounded(product, golden.dtype), got, case.row, Scale(alone), unrounded)
             if again.passed:
                 return first
             why = again if lost is steps.cut else why
@@ -405,7 +405,7 @@ def _nearest_of_few(case: _Case, result: ResultCheck) -> ResultCheck:
     if steps is None or steps.packer or steps.stored or steps.error_model != "bound" or not result.max_abs:
         return result
     several = case.target.sums_in_own_type and case.op_name.startswith("chlo.")
-    formula = case.exact is not None and case.exact.within() is not None
+    formula = case.exact is not None and case.exact.has_steps
     if formula or operands is None or got.dtype.itemsize > 1 or several:
         return result
     try:
@@ -545,8 +545,9 @@ def _judged(
     else:
         kept = operands.kept()[index] if operands is not None and operands.sums and operands.kept is not None else None
         usual = steps.cuts / 2 if operands is not None and operands.sums and not steps.stored else None
-        known = operands is not None
-        result = check(g, d, row, Scale(steps, terms=kept, lost=usual, first_look=known), strict=known)
+        known, hasty = operands is not None, operands is not None and operands.has_steps
+        scale = Scale(steps, terms=kept, lost=usual, first_look=known, hasty=hasty)
+        result = check(g, d, row, scale, strict=known)
         loose = steps.error_model == "part" and op_name != WHOLE_MODEL
         if operands is not None and _has_numbers(result) and (not result.passed or (loose and result.max_abs)):
             try:
@@ -567,7 +568,7 @@ def _judged(
             right = other()
             d = documented(right) if documented else got[index]
             again = check(right, d, row, by or scale)
-            if by is None and steps is not None and (steps.rounded if again.passed else operands.within() is not None):
+            if by is None and steps is not None and (steps.rounded if again.passed else operands.has_steps):
                 # What denormals explain in a few elements is no leave to be off on the mean, nor that steps round.
                 beside = [*golden[:index], right, *golden[index + 1 :]]
                 known = _by_operands(beside, [*got[:index], d, *got[index + 1 :]], index, row, steps, operands)
@@ -728,12 +729,12 @@ def _by_operands(
     blocks = steps.block and steps.stored and steps.error_model == "bound" and g.dtype.kind != "c"
     offsets = operands.off_in_blocks(steps.stored_as, g, index) if blocks else ()
     for unrounded in _before_rounding(g, index, steps, operands):
-        scale = Scale(steps, terms=terms, moved=moved, unrounded=unrounded, lost=lost, alike=alike)
+        scale = Scale(steps, terms=terms, moved=moved, lost=lost, alike=alike)
         scale = replace(scale, offsets=offsets)
         if within is not None:
             usual, leaning = operands.usually()[index], operands.leaning()[index]
             scale = replace(scale, within=within[index], usual=usual, leaning=leaning)
-        again = check(g, d, row, scale, strict=True)
+        again = check_unrounded(g, d, row, scale, unrounded)
         if again.question != "systematic":  # nothing else depends on it
             return again
         result = result or again
@@ -771,7 +772,7 @@ def _before_rounding(golden: np.ndarray, index: int, steps: Steps, operands: Ope
             yield Unrounded.of(exact, golden.dtype)
             if operands.op_name in ADDED_IN_REGISTERS:
                 yield Unrounded.of(rounded_away(exact, SRC_B["full"]), golden.dtype)
-        elif steps.declared and real and np.unique(golden).size < SYSTEMATIC_FROM:
+        elif steps.declared and real and not different(golden, SYSTEMATIC_FROM):
             yield Unrounded.without_ties(operands.run_wide()[index])
         else:
             yield None

@@ -20,7 +20,7 @@ from opscope.harness.formulas import attributes
 from opscope.harness.formulas.elementwise import CHOICES, COMPARED
 from opscope.harness.formulas.elementwise import FORMULAS as ELEMENTWISE
 from opscope.harness.formulas.formula import SMALLEST, moved
-from opscope.harness.formulas.nearest import precision, rounded
+from opscope.harness.formulas.nearest import PART, in_parts, precision, rounded
 from opscope.harness.formulas.stepwise import BY_HOST, BY_KERNELS, evaluations
 from opscope.harness.formulas.table import FORMULAS
 from opscope.harness.formulas.traced import NotElementwiseError, Traced, step
@@ -54,8 +54,6 @@ NARROW = 1 << 17
 """Elements from which it is cheaper to find the different numbers of 16 bits among them."""
 STEPPED = 1 << 21
 """Numbers above which evaluations with rounded steps take seconds: a bound is taken."""
-PART = 1 << 14
-"""Elements of a part whose steps stay in a processor's cache."""
 MOST = 1 << 24
 """Elements above which a formula takes seconds and gigabytes: its op is judged by XLA's golden."""
 COMPOSITE = "stablehlo.composite"
@@ -375,14 +373,10 @@ class ExactOperands(Operands):
     def _in_parts(self, of: Callable[[Arrays], list[Any]], inputs: Arrays) -> list[Any]:
         """A function of operands, part by part where its results are made element by element."""
         assert self.meaning is not None
-        shape = inputs[0].shape
-        if not self.meaning.alone or inputs[0].size <= PART or any(x.shape != shape for x in inputs):
+        small = inputs[0].size <= PART
+        if small or not self.meaning.alone or any(x.shape != inputs[0].shape for x in inputs):
             return of(inputs)
-        flat, parts = [np.ravel(x) for x in inputs], []
-        for start in range(0, flat[0].size, PART):
-            part = [x[start : start + PART] for x in flat]
-            parts.append([np.broadcast_to(y, part[0].shape) for y in of(part)])
-        return [np.concatenate(each).reshape(shape) for each in zip(*parts, strict=True)]
+        return in_parts(lambda *part: of(part), *inputs)
 
     def distinct(self, inputs: Arrays) -> tuple[list[np.ndarray], np.ndarray | None]:
         """The operands in float64; of one operand of 16 bits, of which there are 65,536 numbers, each number once, and
@@ -439,9 +433,14 @@ class ExactOperands(Operands):
             return steps
         return replace(steps, last_place=FLOAT32, leans=LEANS)
 
+    @property
+    def has_steps(self) -> bool:
+        """Whether it is known how far the roundings of its steps move its results."""
+        return self.meaning is not None and self.meaning.roundings != 0
+
     def within(self) -> list[np.ndarray] | None:
         """How far the roundings of its steps may move each element of each result, float64."""
-        return None if self.meaning is None or self.meaning.roundings == 0 else [each.most for each in self._moves]
+        return [each.most for each in self._moves] if self.has_steps else None
 
     def within_at(self, places: np.ndarray, index: int) -> np.ndarray | None:
         """`within` of some elements of a result, by their places in the flat array; of these alone where no others
@@ -471,47 +470,67 @@ class ExactOperands(Operands):
         meaning, (inputs, places) = self.meaning, self.distinct(self.inputs)
         widens = not (self.usual_alone or (self.target.tiled and self.types[0].itemsize <= 2))
 
-        def moved_by(inputs: Arrays) -> list[Any]:
+        counts = 1 if places is None else np.bincount(places)
+        on_card, shape, last = self.target.tiled, self.inputs[0].shape, len(inputs)
+        rounds = [(self.target.rounds_steps or on_card) and dtype.itemsize <= 2 for dtype in self.types]
+        alone = not (self.in_registers or any(rounds))
+
+        def moved_by(inputs_and_exact: Arrays) -> list[Any]:
+            """Of each result what it may move by in usual and in all steps, none of which is rounded to its type; then
+            what it moves by where all lean one way, or else the sizes of both."""
+            inputs, exact, made = inputs_and_exact[:last], inputs_and_exact[last:], []
             sizes, floors = meaning.sizes_and_floors(inputs)
+            floors = floors * len(sizes) if len(floors) < len(sizes) else floors
             widest = sizes[0]
             for other in meaning.other_sizes(inputs) if widens else ():
                 widest = np.maximum(widest, _finite(other))
-            return [*sizes, *(floors * len(sizes) if len(floors) < len(sizes) else floors), widest]
+            for index, (size, floor, right, dtype) in enumerate(zip(sizes, floors, exact, self.types, strict=True)):
+                bits, least = precision(dtype)
+                rate, large, wide = self._rate(dtype), np.abs(right), size if index else widest
+                floor = floor * (2.0**least / SMALLEST) if rounds[index] else floor
+                # A step that is lost makes no large number small: Infinity, if anything.
+                floor = np.where((large > 1) & (floor > large / 8), 0.0, floor)
+                usual = own = _finite(rate * size + floor + 2.0 ** (least - bits))
+                if wide is not size:
+                    own = _finite(rate * wide + floor + 2.0 ** (least - bits))
+                made += [usual, own, *([np.copysign(own, _finite(right))] if alone else [size, wide])]
+            return made
 
         with np.errstate(all="ignore"):
-            *several, first = self._in_parts(moved_by, inputs)
             exact = self.exact if places is None else meaning.evaluate(inputs)
-        sizes, floors = several[: len(several) // 2], several[len(several) // 2 :]
-        counts = 1 if places is None else np.bincount(places)
-        on_card = self.target.tiled
-        moves = []
-        for index, (size, floor, dtype) in enumerate(zip(sizes, floors, self.types, strict=True)):
-            bits, least = precision(dtype)
-            rate = self.meaning.roundings * (FLOAT32 if dtype.itemsize <= 4 else 2.0 ** -(bits + 1))
-            if on_card:  # each step may be a kernel, whose functions are no better than XLA's row of float32
-                rate = max(rate, TABLE["Float32"].relative_l2)
-            if on_card and (dtype.itemsize <= 2 or not self.meaning.elementwise):
-                multiplies = self.in_registers or self.meaning.products or self.meaning.elementwise
-                rate += cut_of(self.target, "matmul" if multiplies else "reduce", element_type(dtype))
-            widest = size if index else first
-            rounds = (self.target.rounds_steps or on_card) and dtype.itemsize <= 2
-            floor = floor * (2.0**least / SMALLEST) if rounds else floor
-            with np.errstate(all="ignore"):  # a step that is lost makes no large number small: Infinity, if anything
-                floor = np.where((np.abs(exact[index]) > 1) & (floor > np.abs(exact[index]) / 8), 0.0, floor)
-            usual, own = (_finite(rate * each + floor + 2.0 ** (least - bits)) for each in (size, widest))
-            apart = self._apart(inputs, dtype, index, exact[index], counts, size, own) if rounds else None
-            most, right = own, _finite(exact[index])
-            if rounds and (apart is None or not self.meaning.elementwise):
-                most = own + COARSE * 2.0 ** -(bits + 1) * _finite(widest)
+            several, moves = iter(self._in_parts(moved_by, [*inputs, *exact])), list[_Moves]()
+        if alone:
+            for usual, own, leaning in zip(several, several, several, strict=True):
+                moves.append(_Moves(*(placed(each, places, shape) for each in (own, leaning, usual, own))))
+            return moves
+        for index, (usual, own, size, widest) in enumerate(zip(several, several, several, several, strict=True)):
+            dtype, right, apart = self.types[index], _finite(exact[index]), None
+            most = own
+            if rounds[index]:
+                apart = self._apart(inputs, dtype, index, exact[index], counts, size, own)
+            if rounds[index] and (apart is None or not meaning.elementwise):
+                most = own + COARSE * 2.0 ** -(precision(dtype)[0] + 1) * _finite(widest)
             if apart is not None:
                 most = np.maximum(most, own + (ON_CARD if on_card else STEPWISE) * apart.most)
             if self.in_registers:
                 usual, most = (each + self._cut[index] for each in (usual, most))
             leaning = np.copysign(most, right) if apart is None else apart.leaning
-            shape = self.inputs[0].shape
-            usual = most if rounds else usual
+            usual = most if rounds[index] else usual
             moves.append(_Moves(*(placed(each, places, shape) for each in (most, leaning, usual, own))))
         return moves
+
+    def _rate(self, dtype: np.dtype) -> float:
+        """How far one of a result's steps may be off, times how many of them may be alike, relative."""
+        assert self.meaning is not None
+        rate = self.meaning.roundings * (FLOAT32 if dtype.itemsize <= 4 else 2.0 ** -(precision(dtype)[0] + 1))
+        if not self.target.tiled:
+            return rate
+        # Each step may be a kernel, whose functions are no better than XLA's row of float32.
+        rate = max(rate, TABLE["Float32"].relative_l2)
+        if dtype.itemsize <= 2 or not self.meaning.elementwise:
+            multiplies = self.in_registers or self.meaning.products or self.meaning.elementwise
+            rate += cut_of(self.target, "matmul" if multiplies else "reduce", element_type(dtype))
+        return rate
 
     @cached_property
     def _cut(self) -> list[np.ndarray]:
@@ -578,7 +597,7 @@ def placed(values: np.ndarray, places: np.ndarray | None, shape: tuple[int, ...]
 
 
 def _finite(x: np.ndarray) -> np.ndarray:
-    return np.where(np.isfinite(x), x, 0.0)
+    return x if np.isfinite(x).all() else np.where(np.isfinite(x), x, 0.0)
 
 
 def meant(

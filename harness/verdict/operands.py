@@ -230,6 +230,11 @@ class Operands:
                 return self._differences(steps, golden)
             return self._sampled(steps, golden)
 
+    @property
+    def has_steps(self) -> bool:
+        """Whether it is known how far the roundings of its steps move its results."""
+        return False
+
     def within(self) -> list[np.ndarray] | None:
         """How far the roundings of the op's own steps may move each element of each result, float64; None of an op that
         is a single step, or whose steps nobody knows."""

@@ -70,6 +70,8 @@ class Scale:
     """What stands for `terms` where roundings of additions are meant; None: `terms`."""
     first_look: bool = False
     """Whether a result that fails is judged once more, by its operands."""
+    hasty: bool = False
+    """Whether all that is asked of the first element that is too far off is that it is so. Beside `first_look`."""
     lost: float | None = None
     """Most that a sum loses on the mean because its operands are cut, relative; None: all that may be cut."""
     offsets: tuple[np.ndarray, ...] = ()
@@ -185,10 +187,10 @@ class Scores:
                 with np.errstate(divide="ignore", invalid="ignore"):
                     mean = error / scale
                 mean = np.where(np.isfinite(mean) & (np.abs(mean) < WORST), mean, z)
-            # Of a tie both neighbours are right.
-            either = np.abs(error) <= SLACK * 2 * self.scale.steps.rounded * np.abs(golden)
-            mean = np.where(unrounded.ties[span] & either, 0.0, mean)
-            repeats = unrounded.repeats[span]
+            if unrounded.ties is not None:  # of which both neighbours are right
+                either = np.abs(error) <= SLACK * 2 * self.scale.steps.rounded * np.abs(golden)
+                mean = np.where(unrounded.ties[span] & either, 0.0, mean)
+            repeats = unrounded.repeats if isinstance(unrounded.repeats, int) else unrounded.repeats[span]
         usual, within = (None if part is None else part[span] for part in (self.scale.usual, self.scale.within))
         if self.scale.leaning is not None:
             self.leaning_along += float((self.scale.leaning[span] * part / np.where(scale > 0, scale, 1.0)).sum())

@@ -6,7 +6,8 @@ both are one where there are none. Elements that were equal are rounded alike, a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 
@@ -22,14 +23,17 @@ NEAR = 2.0**-20
 class Unrounded:
     """Of each element, flat: whether it lay in the middle of two numbers, and how many elements are its equals."""
 
-    ties: np.ndarray
-    repeats: np.ndarray
+    ties: np.ndarray | None
+    """None if none did."""
+    repeats: np.ndarray | int
     offset: np.ndarray | None = None
     """By how much the golden is short of what the stored operands give, stored too, flat: an error that no mean is made
     of. None if operands are taken as they are."""
+    values: np.ndarray | None = None
+    """What they were, where equal ones are not counted yet."""
 
     @classmethod
-    def of(cls, wide: np.ndarray, dtype: np.dtype, offset: np.ndarray | None = None) -> Unrounded:
+    def of(cls, wide: np.ndarray, dtype: np.dtype, offset: np.ndarray | None = None) -> Self:
         """By the values before they were rounded to `dtype`."""
         flat = np.ravel(wide).astype(np.float64)
         bits = _fraction_bits(dtype)
@@ -38,13 +42,21 @@ class Unrounded:
             place = np.abs(mantissa) * 2.0 ** (bits + 1)
             ties = np.abs(place - np.floor(place) - 0.5) <= NEAR * place
             ties &= np.abs(flat) >= smallest_normal(dtype)
-        return cls(ties, _repeats(flat), offset)
+        return cls(ties, 1, offset, flat)
 
     @classmethod
-    def without_ties(cls, golden: np.ndarray) -> Unrounded:
+    def without_ties(cls, golden: np.ndarray) -> Self:
         """By what is rounded to so many bits that a tie is too rare for a mean."""
-        flat = np.ravel(golden)
-        return cls(np.zeros(flat.shape, bool), _repeats(flat))
+        return cls(None, 1, values=np.ravel(golden))
+
+    def counted(self) -> Self:
+        """The same with equal elements counted: it takes a sort, and a mean may be larger by chance, never less."""
+        return self if self.values is None else replace(self, repeats=_repeats(self.values), values=None)
+
+
+def different(values: np.ndarray, least: int) -> bool:
+    """Whether there are so many different values at the least, which few of them show most often."""
+    return any(np.unique(some).size >= least for some in (np.ravel(values)[: 64 * least], values))
 
 
 def _repeats(flat: np.ndarray) -> np.ndarray:

@@ -11,7 +11,8 @@ import pytest
 
 from opscope.harness.formulas import special
 from opscope.harness.formulas.attributes import of_composite
-from opscope.harness.formulas.nearest import off_by
+from opscope.harness.formulas.formula import moved
+from opscope.harness.formulas.nearest import PART, in_parts, off_by
 from opscope.harness.formulas.pointwise import POINTWISE
 from opscope.harness.formulas.stablehlo_body import composite, composite_name
 from opscope.harness.formulas.stepwise import BY_HOST, BY_KERNELS, evaluations
@@ -90,3 +91,29 @@ def test_what_numpy_knows_as_one_step_is_rounded_once():
     x = np.array([0.3, 1.7])
     for (y,) in evaluations(special.erf, [x], BF16, BY_KERNELS):
         assert (off_by(special.erf(x), y.astype(BF16)) <= 1).all()
+
+
+def test_a_step_that_is_no_number_in_one_element_leaves_the_others_as_they_are():
+    x = np.array([0.5, 800.0, -1.0, 3.0])
+
+    def steps(x):
+        return x * (1 / (1 + np.exp(x)))
+
+    (size, steepness), alone = moved(steps, (x,))[0], [moved(steps, (x[n : n + 1],))[0] for n in range(4)]
+    assert np.isfinite(size).all()
+    assert size.tolist() == [float(each[0][0]) for each in alone]
+    assert steepness.tolist() == [float(each[1][0]) for each in alone]
+
+
+def test_a_function_part_by_part_has_the_bits_of_the_whole():
+    x = np.random.default_rng(0).standard_normal((PART // 4 + 3, 9))
+    for of in (special.erf, special.erfc, special.lgamma, lambda x: special.erf_inv(np.tanh(x))):
+        (parts,) = in_parts(lambda part, of=of: [of(part)], x)
+        assert parts.shape == x.shape
+        assert np.array_equal(parts, of(x))
+        assert np.isnan(of(np.array(np.nan)))
+
+
+def test_a_polynomial_has_the_bits_of_numpy():
+    x, factors = np.random.default_rng(0).standard_normal(1000), special._MIDDLE[0]
+    assert np.array_equal(special.polynomial(factors, x), np.polyval(factors, x))

@@ -11,7 +11,9 @@ import pytest
 from opscope import judge
 from opscope.harness.formulas import special
 from opscope.harness.formulas.elementwise import ALIASES
+from opscope.harness.formulas.formula import Formula
 from opscope.harness.formulas.nearest import rounded
+from opscope.harness.formulas.stepwise import NEAREST, evaluations
 from opscope.harness.formulas.table import FORMULAS
 from opscope.harness.record.errors import InputError
 from opscope.harness.verdict.target import Target
@@ -447,3 +449,10 @@ def test_a_size_that_is_set_at_run_time_is_known_where_no_result_has_it(shown):
     x = draw(4, 6)
     verdict = judge(text, [x, np.int32(4)], x[:, :4] if "?" in shown else x)
     assert (verdict.answer == "undecided") == ("?" in shown)
+
+
+def test_results_of_the_usual_steps_are_asked_for_no_others(monkeypatch):
+    x = 2 * draw(70_000)
+    usual = rounded(next(evaluations(FORMULAS["gelu"].steps, [x.astype(np.float64)], F32, NEAREST))[0], F32)
+    monkeypatch.setattr(Formula, "other_sizes", lambda *_, **__: pytest.fail("other steps were evaluated"))
+    assert judge("gelu", x, usual).answer == "right"

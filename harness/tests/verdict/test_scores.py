@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import ml_dtypes
 import numpy as np
 import pytest
 
+from opscope.harness.verdict import unrounded
+from opscope.harness.verdict.check import check_unrounded
 from opscope.harness.verdict.places import blocks_of, groups, index_of, name_of
 from opscope.harness.verdict.scores import Scale, Scores, chunks
 from opscope.harness.verdict.steps import Steps
+from opscope.harness.verdict.target import HOST
+from opscope.harness.verdict.tolerance import tolerance
 from opscope.harness.verdict.unrounded import Unrounded
 
 GOLDEN = np.array([[1.0, -2.0, 4.0, 0.5], [0.0, 8.0, -1.0, 2.0]])
@@ -225,11 +230,22 @@ def test_ties_go_either_way_and_equals_count_once():
     assert mean(ROUNDED, golden, up, Unrounded(none, 16 * ones)) == "", "32 different elements"
 
 
+def test_equals_are_counted_where_a_mean_is_off_and_nowhere_else(monkeypatch):
+    golden = np.linspace(1.0, 1.99, 512)
+    off = golden + np.where(np.arange(512) % 2, HALF * golden, 0.0)
+    judged = partial(check_unrounded, golden, row=tolerance(HOST, "eltwise", "bf16"), scale=Scale(ROUNDED))
+    known, others = (Unrounded(None, 1, values=np.arange(512.0) // each) for each in (16, 1))
+    assert judged(off, unrounded=known).passed, "32 different elements"
+    assert judged(off, unrounded=others).question == "systematic"
+    monkeypatch.setattr(unrounded, "_repeats", lambda values: pytest.fail("equals were counted"))
+    assert judged(golden, unrounded=known).passed
+
+
 def test_ties_are_found_before_rounding():
     wide = np.float32(
         [1.0, 1 + 2**-8, 1 + 3 * 2**-8, 1 + 2**-7, -5 - 2**-6, 1 + 2**-8 + 2**-13, 0.0, 1e-39, np.inf, 1.0]
     )
-    of = Unrounded.of(wide.reshape(2, 5), np.dtype(ml_dtypes.bfloat16))
+    of = Unrounded.of(wide.reshape(2, 5), np.dtype(ml_dtypes.bfloat16)).counted()
     assert of.ties.tolist() == [False, True, True, False, True, False, False, False, False, False]
     assert of.repeats.tolist() == [2, 1, 1, 1, 1, 1, 1, 1, 1, 2]
     assert Unrounded.of(np.float32([1 + 2**-11, 1 + 2**-8]), np.dtype(np.float16)).ties.tolist() == [True, False]
