@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -18,6 +19,7 @@ from opscope.harness.judge.by_integers import as_floats, whole
 from opscope.harness.judge.known_op import Asked, no_formula, stated, unfit
 from opscope.harness.record.errors import InputError
 from opscope.harness.verdict.meaning import ExactOperands, Meaning, decides
+from opscope.harness.verdict.operands import Operands
 from opscope.harness.verdict.target import Target
 
 PRODUCT = "stablehlo.dot_general"
@@ -69,12 +71,28 @@ def of_complex(op_name: str, meaning: Meaning, inputs: Sequence[np.ndarray], out
     if not narrow or op_name not in OF_COMPLEX:
         raise no_formula(meaning.by, (*inputs, *outputs))
 
-    def golden() -> list[np.ndarray]:
-        wide = [each.astype(np.complex128 if each.dtype.kind == "c" else np.float64) for each in inputs]
+    def run(operands: Sequence[np.ndarray]) -> list[np.ndarray]:
+        wide = [each.astype(np.complex128 if each.dtype.kind == "c" else np.float64) for each in operands]
         with np.errstate(all="ignore"):
             return [y.astype(kind.dtype) for y, kind in zip(meaning.evaluate(wide), outputs, strict=False)]
 
-    return Asked(op_name, f"{meaning.by} in complex128", None, golden)
+    operands = ComplexOperands(op_name, b"", partial(list, inputs), function=run)
+    return Asked(op_name, f"{meaning.by} in complex128", operands, partial(run, inputs))
+
+
+@dataclass
+class ComplexOperands(Operands):
+    """The operands of an elementwise op on complex numbers, evaluated by NumPy: either part of a product may cancel."""
+
+    function: Callable[[Sequence[np.ndarray]], list[np.ndarray]] = lambda _: []
+
+    def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The op on other inputs, computed in 128 bits and rounded once."""
+        return self.function(inputs)
+
+    def run_with_denormals(self) -> list[np.ndarray]:
+        """The op on its own inputs: 128 bits have room for denormals."""
+        return self.function(self.inputs)
 
 
 def conversion(inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], target: Target) -> Asked:

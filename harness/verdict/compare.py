@@ -603,7 +603,7 @@ def _other_goldens(
         return
     if steps.reads is not None and not steps.stored:
         # Equal terms lose alike, and the largest of a few sums has no bound: here the loss is known.
-        added = (steps.added / (2 * FLOAT32)) ** 1.5 * FLOAT32  # equal terms are also added up alike
+        added = operands.added_alike(steps, index)
         exact = Scale(replace(steps, cut=(0.0, 0.0), added=added), terms=operands.term_sizes[index])
         yield "truncation", lambda: operands.run_cut(steps.reads or 0)[index], exact
     if len(operands.inputs) > 1:
