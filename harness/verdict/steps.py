@@ -261,7 +261,7 @@ class _Kept:
         """The fields of Steps that follow."""
         own, stored_as = self.own, self.stored_as
         lossless = stored_as == own or self.part in table.LOSSLESS.get(stored_as, ())
-        packed = self.declared if self.exact and stored_as == own else unit(stored_as)
+        packed = self.declared if stored_as == own and self.target.float_format is None else unit(stored_as)
         return {
             "stored": 0.0 if lossless else unit(stored_as),
             "packed": packed if stored_as != "Float32" or own == "Float64" else 0.0,
@@ -270,7 +270,7 @@ class _Kept:
             "stored_as": stored_as,
             "packer": not self.exact,
             # The packer cuts FP8's mantissa.
-            "short": unit(stored_as) if stored_as == "Float8" and not self.exact else 0.0,
+            "short": packed if stored_as == "Float8" and not self.exact else 0.0,
         }
 
 
