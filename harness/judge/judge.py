@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from opscope.harness.explain.element_errors import Judged
-from opscope.harness.judge.asked import Asked, UnknownError, asked, of_golden
+from opscope.harness.judge.asked import asked
+from opscope.harness.judge.known_op import Asked, UnknownError, of_golden
 from opscope.harness.judge.promise import Promise, promised
 from opscope.harness.judge.tensors import as_array, described
 from opscope.harness.judge.verdict import Verdict

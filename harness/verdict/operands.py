@@ -23,7 +23,7 @@ from opscope.harness.prepare.operand_sizes import is_float, sums_terms
 from opscope.harness.verdict import tolerance as table
 from opscope.harness.verdict.places import blocks_of
 from opscope.harness.verdict.rounding import cut_to
-from opscope.harness.verdict.steps import FRACTION_BITS, Steps
+from opscope.harness.verdict.steps import FLOAT32, FRACTION_BITS, Steps
 
 if TYPE_CHECKING:
     from opscope.harness.prepare.golden import Executable
@@ -32,6 +32,8 @@ STEP = 2.0**-10
 """Relative step of a difference quotient: small beside curvature, large beside the noise of float32."""
 LOST = 1.25
 """How many times what its operands lose by themselves a sum may be too short on the mean: elements weigh otherwise."""
+ROUNDED = 1.01
+"""How much larger a figure may be than another that is made of the same count by float32."""
 SAMPLES = 4
 """Random perturbations of an op that is neither elementwise nor a sum."""
 
@@ -138,6 +140,18 @@ class Operands:
         mask = np.uint32(2**32 - 2 ** (FRACTION_BITS["Float32"] - kept))
         cut = (np.ascontiguousarray(terms, np.float32).view(np.uint32) & mask).view(np.float32)
         return self.run([cut.reshape(terms.shape).astype(terms.dtype), *others])
+
+    def added_alike(self, steps: Steps, index: int) -> float:
+        """Standard deviation of what additions round of equal terms, relative to their root sum of squares: what they
+        lose of each alike grows with the number of terms, which ones in their place count."""
+        terms, *others = self.inputs
+        try:
+            ones, zeros = (wide(self.run([np.full_like(terms, value), *others])[index]) for value in (1, 0))
+        except NotEvaluatedError:
+            return steps.added
+        count = max(1.0, float(np.max(np.abs(ones - zeros), initial=1.0)))
+        at_random = 2 * FLOAT32 * math.sqrt(count)
+        return FLOAT32 * count**0.75 if steps.added <= ROUNDED * at_random else steps.added * math.sqrt(count)
 
     def lost(self, steps: Steps, golden: np.ndarray, index: int) -> float | None:
         """How much shorter a sum is on the mean, relative, where its operands are cut to what the matrix unit reads of

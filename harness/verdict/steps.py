@@ -12,6 +12,7 @@ FloatBitPatterns.md for the formats.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -34,6 +35,9 @@ TRUNCATED_BLOCKS = frozenset(row.rounds_as for row in FORMATS.values() if row.ki
 BLOCKS = frozenset(row.rounds_as for row in FORMATS.values() if row.kind == "block")
 DST_FORMATS = frozenset({"Float16_b", "Float16"})
 """Formats that Dst has itself: what the vector unit stores there is packed as it is."""
+
+NARROW = re.compile(r"f[468]E\dM(\d)\w*")
+"""An element type of 8 bits or fewer, with its fraction bits."""
 
 SRC_B, SRC_A = {"high": 6, "full": 10}, {"high": 4, "full": 9}
 """Fraction bits that the first phase reads of an operand, and that all phases together read."""
@@ -242,6 +246,12 @@ class _Kept:
         return unit(self.own) if self.own == self.stored_as == "Float64" else FLOAT32
 
     @property
+    def declared(self) -> float:
+        """Unit roundoff of its declared type: of narrow floats, which share a format, of their own digits."""
+        digits = NARROW.fullmatch(self.part)
+        return unit(self.own) if digits is None else 2.0 ** -(int(digits[1]) + 1)
+
+    @property
     def dst(self) -> float:
         """Values that are packed in blocks leave a Dst of 16 bits, already rounded once."""
         return unit("Float16_b") if self.stored_as in BLOCKS else 0.0
@@ -251,15 +261,16 @@ class _Kept:
         """The fields of Steps that follow."""
         own, stored_as = self.own, self.stored_as
         lossless = stored_as == own or self.part in table.LOSSLESS.get(stored_as, ())
+        packed = self.declared if stored_as == own and self.target.float_format is None else unit(stored_as)
         return {
             "stored": 0.0 if lossless else unit(stored_as),
-            "packed": unit(stored_as) if stored_as != "Float32" or own == "Float64" else 0.0,
-            "declared": unit(own) if FRACTION_BITS[own] < FRACTION_BITS["Float32"] else 0.0,
+            "packed": packed if stored_as != "Float32" or own == "Float64" else 0.0,
+            "declared": self.declared if FRACTION_BITS[own] < FRACTION_BITS["Float32"] else 0.0,
             "block": stored_as in BLOCKS,
             "stored_as": stored_as,
             "packer": not self.exact,
             # The packer cuts FP8's mantissa.
-            "short": unit(stored_as) if stored_as == "Float8" and not self.exact else 0.0,
+            "short": packed if stored_as == "Float8" and not self.exact else 0.0,
         }
 
 

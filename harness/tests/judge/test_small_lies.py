@@ -135,3 +135,23 @@ def test_an_overflow_of_the_bodys_own_steps_is_right_as_its_body_and_said_in_wor
     assert (verdict.answer, verdict.grade) == ("right", "body")
     assert "a step of its body overflows to Infinity or NaN" in str(verdict)
     assert not judge("hypot", [x, y], np.full(8, np.inf, np.float16))
+
+
+def test_a_sum_of_cut_terms_is_as_short_as_these_and_no_longer() -> None:
+    kind = "tensor<1x12x12x3xf32>"
+    text = f"""func.func @main(%x: {kind}) -> tensor<1x6x6x3xf32> {{
+      %c = stablehlo.constant dense<0.0> : tensor<f32>
+      %0 = "stablehlo.reduce_window"(%x, %c) <{{window_dimensions = array<i64: 1, 2, 2, 1>,
+        window_strides = array<i64: 1, 2, 2, 1>}}> ({{
+      ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+        %r = stablehlo.add %a, %b : tensor<f32>
+        stablehlo.return %r : tensor<f32>
+      }}) : ({kind}, tensor<f32>) -> tensor<1x6x6x3xf32>
+      return %0 : tensor<1x6x6x3xf32>
+    }}"""
+    equal = np.full((1, 12, 12, 3), np.nextafter(np.float32(2), 0))  # all of whose bits are set
+    for x in (drawn(1, 12, 12, 3) - 2, equal):
+        exact, short = (each.reshape(1, 6, 2, 6, 2, 3).sum((2, 4)) for each in (wide(x), cut(x, 9)))
+        assert judge(text, x, exact.astype(np.float32), target="card")
+        assert judge(text, x, short.astype(np.float32), target="card")
+        assert not judge(text, x, (1.004 * exact).astype(np.float32), target="card")

@@ -204,6 +204,16 @@ def test_complex_numbers_are_judged_beside_double_precision(what):
     assert judge(what, inputs, off).answer == "wrong"
 
 
+def test_a_part_of_a_complex_product_may_cancel_as_its_two_terms_do():
+    x, y = (
+        np.random.default_rng(n).normal(size=(4096, 2)).astype(np.float32).view(np.complex64).ravel() for n in (0, 1)
+    )
+    product = (x.real * y.real - x.imag * y.imag + 1j * (x.real * y.imag + x.imag * y.real)).astype(np.complex64)
+    assert judge("multiply", [x, y], product)
+    for lie in (product * np.float32(1 + 1e-4), product + np.float32(1e-4), product.conj()):
+        assert judge("multiply", [x, y], lie.astype(np.complex64)).answer == "wrong"
+
+
 def test_the_last_bit_of_a_modulus_is_left_open():
     x = np.random.default_rng(0).normal(size=(64, 2)).astype(np.float32).view(np.complex64).ravel()
     right = np.abs(x.astype(np.complex128)).astype(np.float32)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from opscope import judge
 from opscope.harness.backends.base import Target
 from opscope.harness.prepare import golden
 from opscope.harness.prepare.split import split_module
@@ -118,3 +119,28 @@ def test_functions_are_computed_on_what_the_integers_stand_for(name: str):
     value = (INPUT.astype(np.float64) + 5) * 0.0235
     value = np.tanh(value) if name == "tanh" else value
     np.testing.assert_array_equal(got, np.clip(np.rint(value / 0.0235 - 5), -128, 127))
+
+
+@pytest.mark.parametrize("target", ["ieee", "card"])
+def test_a_scale_or_a_zero_point_a_little_aside_cutting_and_wrapping_are_wrong(target: str):
+    x = (np.random.default_rng(0).standard_normal((32, 16)) * 1.5).astype(np.float32)
+    source = f"""func.func @main(%x: tensor<32x16xf32>) -> tensor<32x16x{X}> {{
+      %0 = stablehlo.uniform_quantize %x : (tensor<32x16xf32>) -> tensor<32x16x{X}>
+      return %0 : tensor<32x16x{X}>
+    }}"""
+
+    def stored(scale: float = 0.0235, zero: int = -5, how=np.rint, ends=(-128, 127)) -> np.ndarray:
+        return np.clip(how(x / np.float64(scale) + zero), *ends).astype(np.int8)
+
+    assert judge(source, x, stored(), target=target)
+    assert judge(source, x, np.clip(np.rint(x * np.float32(1 / 0.0235)) - 5, -128, 127).astype(np.int8), target=target)
+    wrapped = np.rint(x / 0.0235 - 5).astype(np.int64).astype(np.int8)
+    lies = [stored(0.0235 * (1 + 1 / 128)), stored(zero=-4), stored(how=np.floor), stored(ends=(-120, 120)), wrapped]
+    for lie in lies:
+        assert judge(source, x, lie, target=target).answer == "wrong"
+    back = source.replace("uniform_quantize", "uniform_dequantize").replace("xf32", "x?").replace(f"x{X}", "xf32")
+    back, y = back.replace("x?", f"x{X}"), stored()
+    right = ((y.astype(np.float64) + 5) * 0.0235).astype(np.float32)
+    assert judge(back, y, right, target=target)
+    for lie in (right * np.float32(1 + 1 / 128), right + np.float32(0.0235)):
+        assert judge(back, y, lie, target=target).answer == "wrong"

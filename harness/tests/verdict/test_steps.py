@@ -270,6 +270,12 @@ CUTS = replace(DEVICE, cuts_result=lambda name: name == "chlo.erf")
         (None, "transpose", "bf16", None),
         ("Lf8", "transpose", "f32", Steps("bound", stored=p(-3), packed=p(-3), short=p(-3))),
         (None, "convert", "f8E5M2", Steps("bound", function=4 * 2 * p(-23), packed=p(-3), declared=p(-3), short=p(-3))),
+        (
+            None,
+            "convert",
+            "f8E4M3FN",
+            Steps("bound", function=4 * 2 * p(-23), packed=p(-4), declared=p(-4), short=p(-4)),
+        ),
     ],
 )
 def test_losses_of_stores_and_packers(data_format: str | None, op: str, element: str, steps: Steps | None):
