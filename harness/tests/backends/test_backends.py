@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from opscope.base.tests.each import each
 from opscope.harness.backends import registry
 from opscope.harness.backends.base import Job, StageError
 from opscope.harness.record.errors import InputError
@@ -174,7 +175,7 @@ def test_xla_has_no_device_formats():
         registry.load("xla").target(ResultOptions(data_format="Bfp8_b"))
 
 
-@pytest.mark.parametrize("name", ["xla", "iree", "stablehlo-interpreter", "buda"])
+@each("name", ["xla", "iree", "stablehlo-interpreter", "buda"])
 def test_mixed_precision_is_refused_where_there_is_none(name: str):
     with pytest.raises(InputError, match=f"--amp-level: expected 0 with --backend {name}, got 1; try --backend ref"):
         registry.load(name).target(ResultOptions(amp_level=1))

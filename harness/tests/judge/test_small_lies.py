@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from opscope import judge
+from opscope.base.tests.each import each
 from opscope.harness.formulas.nearest import last_place, rounded
 from opscope.harness.formulas.table import FORMULAS
 
@@ -115,8 +116,8 @@ def test_a_mean_of_few_values_is_asked_by_what_they_were_before_they_were_rounde
     assert not judge("mean(axis=0)", x, rounded(factor * right, TYPES["bf16"]))
 
 
-@pytest.mark.parametrize("kind", ["bf16", "f16"])
-@pytest.mark.parametrize("count", [1, 4, 20])
+@each("kind", ["bf16", "f16"])
+@each("count", [1, 4, 20])
 def test_a_few_results_of_16_bits_are_rounded_once(count: int, kind: str) -> None:
     x = (3 + np.random.default_rng(count).standard_normal((500, count))).astype(TYPES[kind])
     right = wide(x).mean(0)

@@ -20,6 +20,7 @@ import numpy
 import pytest
 
 from opscope.base.children import forked, process_tree
+from opscope.base.tests.each import each
 from opscope.base.tests.processes import are_gone
 from opscope.harness.backends import declarations, life, registry
 from opscope.harness.backends.base import Backend, BackendError, Job
@@ -406,7 +407,7 @@ def test_what_a_backend_says_of_itself_has_its_type(member: str, value: object) 
         life.open_("own", own, ResultOptions())
 
 
-@pytest.mark.parametrize(
+@each(
     ("field", "value"),
     [
         ("ran_on", "moon"),

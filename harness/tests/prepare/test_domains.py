@@ -6,6 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from opscope.base.tests.each import each
 from opscope.harness.formulas.pointwise import POINTWISE
 from opscope.harness.formulas.stablehlo_body import composite
 from opscope.harness.prepare import domains
@@ -101,8 +102,8 @@ ROWS_ARE = {
 }
 
 
-@pytest.mark.parametrize("kind", [BF16, np.dtype(np.float32)])
-@pytest.mark.parametrize("name", input_classes.ROWS)
+@each("kind", [BF16, np.dtype(np.float32)])
+@each("name", input_classes.ROWS)
 def test_rows_are_as_their_class_says(name: str, kind: np.dtype) -> None:
     law = input_classes.ROWS[name].format(width=32)
     rows = draw(law, (64, 32), kind, 0, 0).astype(np.float64)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from opscope.base.tests.each import each
 from opscope.harness.prepare.input_distributions import FLOAT_DISTRIBUTIONS, INTEGER_DISTRIBUTIONS, distribution_of
 from opscope.harness.record.records import TensorDesc
 from opscope.models.seeding import draw, parse_distribution
@@ -21,7 +22,7 @@ def drawn(op: str, index: int = 0, name: str = "f32", dtype: str = "float32") ->
     return np.asarray(draw(distribution, (1000,), dtype, 0, 0))
 
 
-@pytest.mark.parametrize(
+@each(
     ("op", "function"),
     [
         ("log", np.log),

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from opscope.base.tests.each import each
 from opscope.harness.cli.main import root as opscope
 from opscope.harness.record.errors import InputError
 from opscope.harness.tests.own_backend import own_backend
@@ -304,9 +305,7 @@ def test_a_merge_is_followed_into_its_branch(place: Path) -> None:
     assert done.output.splitlines()[-1].endswith("topic 2"), done.output
 
 
-@pytest.mark.parametrize(
-    "text", ["", "cycles <", "fusions", "verdict == 1", "cycles < many", "count() < 1", "launches 3"]
-)
+@each("text", ["", "cycles <", "fusions", "verdict == 1", "cycles < many", "count() < 1", "launches 3"])
 def test_measures_that_are_none(text: str) -> None:
     with pytest.raises(InputError, match="--on: expected"):
         read_measure(text)
