@@ -121,7 +121,7 @@ def test_an_op_that_does_not_fit_is_refused_by_the_device():
     assert caught.value.files[".memory.svg"].startswith("<svg")
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "line"),
     [
         ({"arch": "n15"}, "--arch: expected a board or an arch, got 'n15'; try n150"),
@@ -141,9 +141,7 @@ def test_options_are_taken_in_any_case():
     assert (target.card_type, target.float_format, target.math_fidelity) == ("sim-n150", "Bfp8_b", "LoFi")
 
 
-@pytest.mark.parametrize(
-    ("level", "floats", "products"), [(0, None, None), (1, None, "Bfp8_b"), (2, "Float16", "Bfp8")]
-)
+@each(("level", "floats", "products"), [(0, None, None), (1, None, "Bfp8_b"), (2, "Float16", "Bfp8")])
 def test_mixed_precision_is_part_of_what_the_target_computes_in(level, floats, products):
     target = registry.load("reference").target(ResultOptions(amp_level=level))
     assert (target.float_format, target.product_format) == (floats, products)

@@ -110,7 +110,7 @@ def test_only_backends_that_take_an_argument_have_one_after_the_colon() -> None:
     assert registry.mentions("pjrt:whatever", "plugin")
 
 
-@pytest.mark.parametrize("backend", ["pjrt:cuda", "pjrt-cuda", "pjrt:some.so"])
+@each("backend", ["pjrt:cuda", "pjrt-cuda", "pjrt:some.so"])
 def test_a_limitation_may_name_a_plugin_that_is_not_installed_here(backend: str) -> None:
     check(Limitation(("stablehlo.sort",), backend, Stage.COMPILE, "notyet", "sorted elsewhere"))
 

@@ -51,7 +51,7 @@ def test_a_row_on_a_card_is_held_to_what_the_matrix_unit_cuts(name: str) -> None
     assert not judge(name, x, (1.03 * y).astype(np.float32), target="card")
 
 
-@pytest.mark.parametrize("name", ["softmax", "rms_norm"])
+@each("name", ["softmax", "rms_norm"])
 def test_a_row_on_a_card_does_not_lean_by_more_than_one_cut(name: str) -> None:
     x = drawn(64, 96)
     assert not judge(name, x, (1.004 * exact(name, x)).astype(np.float32), target="card")

@@ -77,7 +77,7 @@ def test_each_family_has_inputs_of_its_own_classes() -> None:
     assert class_distributions(split, integers) == {}
 
 
-@pytest.mark.parametrize(("formula", "operands"), [("gelu", 1), ("swiglu", 2)])
+@each(("formula", "operands"), [("gelu", 1), ("swiglu", 2)])
 def test_a_composite_of_single_elements_has_the_classes_of_such_ops(formula: str, operands: int) -> None:
     row = POINTWISE[formula]
     split = split_module(composite(formula, row.steps, dict(row.attributes), (8, 16, "f32"), operands), "case")

@@ -544,9 +544,7 @@ def _desc(array):
     return TensorDesc(shape=array.shape, data_type=names[array.dtype.name])
 
 
-@pytest.mark.parametrize(
-    ("name", "data_format"), [("dot_general", "Bfp8_b"), ("add", "Float16_b"), ("transpose", "Bfp8_b")]
-)
+@each(("name", "data_format"), [("dot_general", "Bfp8_b"), ("add", "Float16_b"), ("transpose", "Bfp8_b")])
 def test_operands_are_not_asked_for_a_result_that_its_golden_excuses(name, data_format):
     golden = np.random.default_rng(2).standard_normal((64, 64)).astype(np.float32)
     asked = Operands(f"stablehlo.{name}", b"", lambda: pytest.fail("the operands were asked for"))
