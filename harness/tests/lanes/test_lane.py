@@ -129,7 +129,7 @@ def test_a_flood_of_output_and_closed_outputs_are_no_faults_of_the_op(tmp_path):
 
 def test_leftovers_of_an_op_are_not_blamed_on_the_next(tmp_path):
     log = tmp_path / "lane.log"
-    with Lane(config(tmp_path, log=log, memory_limit=500 << 20)) as lane:
+    with Lane(config(tmp_path, log=log, memory_limit=330 << 20)) as lane:
         timer = lane.run(add_row(tmp_path, "timer", b"run:leave-timer"))
         assert timer.status is Status.SUCCESS
         assert {text.partition(":")[0] for text in timer.left_behind} >= {"timers", "current folder", "sys.stdout"}
