@@ -28,7 +28,7 @@ def config(folder, **changes):
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory):
     folder = tmp_path_factory.mktemp("lane")
-    with Lane(config(folder, op_timeout=60, memory_limit=400 << 20, thread_limit=30)) as lane:
+    with Lane(config(folder, op_timeout=60, memory_limit=280 << 20, thread_limit=30)) as lane:
         yield lane, folder
 
 
