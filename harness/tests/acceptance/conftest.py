@@ -15,33 +15,11 @@ import pytest
 
 from opscope.base.tests.captured import captured
 from opscope.harness.cache import export_folder
+from opscope.harness.tests.one_process import the_process
 from opscope.harness.tests.without_plugins import WITHOUT_PLUGINS
 
 MODEL = "mnist_mlp"
 ROOMS = ("harness", "models", "reports", "compiler", "simulator")
-
-
-ONE_AFTER_ANOTHER = """
-import contextlib, io, json, os, sys
-import pytest
-from opscope.harness.cli.main import main
-
-def code(words):
-    if words[0] == "pytest":
-        return int(pytest.main(words[1:]))
-    try:
-        main(words[1:])
-    except SystemExit as end:
-        return end.code or 0
-
-done = []
-for words, environment in json.loads(sys.argv[1]):
-    os.environ |= environment
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        done.append([code(words), out.getvalue(), err.getvalue()])
-print(json.dumps(done))
-"""
 
 
 @dataclass(frozen=True)
@@ -72,14 +50,12 @@ class Place:
         return Done(done.returncode, done.stdout, done.stderr)
 
     def one_after_another(self, *commands: Sequence[str], **environment: str) -> list[Done]:
-        """Runs `pytest WORDS` and `opscope WORDS` in one process: starting one takes longer than most of them.
+        """Runs `pytest WORDS` and `opscope WORDS` in the process that the session keeps for it.
 
         `environment` is that of the last command alone.
         """
-        asked = [(command, environment if command is commands[-1] else {}) for command in commands]
-        done = self.run("python", "-P", "-c", ONE_AFTER_ANOTHER, json.dumps(asked))
-        assert (done.code, done.err) == (0, ""), done.out + done.err
-        return [Done(code, out, err) for code, out, err in json.loads(done.out)]
+        asked = [(command, self.environment | (environment if command is commands[-1] else {})) for command in commands]
+        return [Done(*each) for each in the_process().run(self.folder, asked)]
 
     def start(self, line: str, *words: str, output: Any = subprocess.PIPE, **environment: str) -> subprocess.Popen[str]:
         """As `run`, but does not wait: a process in a group of its own, so that all of it can be killed."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -34,10 +33,16 @@ KERNELS["exp"] = changed(KERNELS["exp"], function=lambda images, call: images[0]
 """
 
 TELLTALE = """
-import os, sys
-with open(os.environ["TELLTALE"], "a") as file:
-    file.write(" ".join(sys.orig_argv) + "\\n")
+import subprocess, sys, pytest
+def tell(event, arguments):
+    if event in ("subprocess.Popen", "os.fork", "os.exec", "os.posix_spawn", "os.system") and arguments[:1] != ("git",):
+        print(event, *arguments[:2], file=sys.stderr)
+sys.addaudithook(tell)
+code = pytest.main(sys.argv[1:])
+print(*{"jax", "numpy"} & {*sys.modules}, sep="\\n", end="", file=sys.stderr)
+sys.exit(code)
 """
+"""A pytest that says what it starts, and at its end which framework it has imported."""
 
 
 def command(name: str, *words: str) -> tuple[str, ...]:
@@ -50,13 +55,6 @@ def records(place: Place, name: str) -> dict[str, OpTest]:
     return {test.op_name: test for test in store.load_run(place.folder / name).tests}
 
 
-def sweep(place: Place, name: str, **environment: str) -> dict[str, OpTest]:
-    """A run in a process of its own, and its records."""
-    done = place.run(*command(name), **environment)
-    assert done.code == 0, done.out + done.err
-    return records(place, name)
-
-
 def stable(tests: dict[str, OpTest]) -> dict[str, dict[str, object]]:
     return {name: test.model_dump(exclude=set(VOLATILE)) for name, test in tests.items()}
 
@@ -64,16 +62,13 @@ def stable(tests: dict[str, OpTest]) -> dict[str, dict[str, object]]:
 def unchanged(place: Place, tmp_path: Path) -> tuple[dict[str, OpTest], dict[str, str]]:
     """A run and an unchanged second one: the records of the first, and the environment with its cache."""
     (place.folder / "m.mlir").write_text(MODULE)
-    site = tmp_path / "site"
-    site.mkdir()
-    (site / "sitecustomize.py").write_text(TELLTALE)
     cache = {"OPSCOPE_CACHE_DIR": str(tmp_path / "own-cache")}
-    path = os.pathsep.join(p for p in (str(site), place.environment.get("PYTHONPATH", "")) if p)
-    started = tmp_path / "started"
-    watched = {**cache, "PYTHONPATH": path, "TELLTALE": str(started)}
-    first = sweep(place, "one", **{**watched, "TELLTALE": str(tmp_path / "started-first")})
-    second = sweep(place, "two", **watched)
-    assert len(started.read_text().splitlines()) == 1, "pytest alone: no lane, no export"
+    (done,) = place.one_after_another(command("one"), **cache)
+    assert done.code == 0, done.out + done.err
+    first = records(place, "one")
+    done = place.run("python", "-P", "-c", TELLTALE, *command("two")[1:], **cache)
+    assert (done.code, done.err) == (0, ""), done.out + done.err
+    second = records(place, "two")
     assert {test.cached_from for test in second.values()} == {first["stablehlo.add"].run_id}
     assert stable(second) == stable(first)
     assert not any(test.cached_from for test in first.values())

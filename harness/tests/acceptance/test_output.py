@@ -42,6 +42,8 @@ def test_a_run_ends_once_nobody_reads_it_and_goes_on_by_resume(place: Place, lan
     (place.folder / "net.mlir").write_text(NET)
     sweep = ("--model", "net.mlir", "--op-by-op", "--backend", "slow.py", "-n", lanes, "--no-cache", "-v")
     words = place.command("pytest", *sweep, *(["--no-report"] if lanes == "0" else []))
+    goldens = ("--model", "net.mlir", "--op-by-op", "--backend", "null", "--run-dir", "goldens", "--no-report")
+    place.one_after_another(("pytest", *goldens))
     with subprocess.Popen(
         words, cwd=place.folder, env=place.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as reading:
@@ -57,7 +59,7 @@ def test_a_run_ends_once_nobody_reads_it_and_goes_on_by_resume(place: Place, lan
     assert (reading.returncode, line) == (2, f"{expected} --resume {run}\n")
     assert 0 < sum(test.status.value == "stopped" for test in store.load_run(run).tests) < len(OPS)
     (place.folder / "resumed").touch()
-    done = place.run("pytest", "--op-by-op", "--resume", str(run), "--no-report")
+    (done,) = place.one_after_another(("pytest", "--op-by-op", "--resume", str(run), "--no-report"))
     assert done.code == 0, done.out + done.err
     assert f"{len(OPS)} unique ops = {len(OPS)} stopped" in done.out
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from opscope.base.tests.each import each
 from opscope.base.tests.statements import parsed
 from opscope.harness.backends import registry
 from opscope.harness.backends.base import Backend
@@ -57,7 +58,7 @@ def test_the_core_names_no_backend_but_the_default() -> None:
     assert [place.split()[-1] for place in places if place not in of_voices] == ["reference"], places
 
 
-@pytest.mark.parametrize("name", registry.own_names())
+@each("name", registry.own_names())
 def test_a_flag_in_the_source_is_the_flag_of_the_class(name: str) -> None:
     needs_argument = registry.declares(name, "needs_argument")
     backend = registry.load(f"{name}:{sys.executable}" if needs_argument else name)

@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from opscope.base.tests.each import each
 from opscope.harness.backends import registry
 from opscope.harness.backends.base import Job, StageError
 from opscope.harness.record.errors import InputError
@@ -120,7 +121,7 @@ def test_an_op_that_does_not_fit_is_refused_by_the_device():
     assert caught.value.files[".memory.svg"].startswith("<svg")
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "line"),
     [
         ({"arch": "n15"}, "--arch: expected a board or an arch, got 'n15'; try n150"),
@@ -140,9 +141,7 @@ def test_options_are_taken_in_any_case():
     assert (target.card_type, target.float_format, target.math_fidelity) == ("sim-n150", "Bfp8_b", "LoFi")
 
 
-@pytest.mark.parametrize(
-    ("level", "floats", "products"), [(0, None, None), (1, None, "Bfp8_b"), (2, "Float16", "Bfp8")]
-)
+@each(("level", "floats", "products"), [(0, None, None), (1, None, "Bfp8_b"), (2, "Float16", "Bfp8")])
 def test_mixed_precision_is_part_of_what_the_target_computes_in(level, floats, products):
     target = registry.load("reference").target(ResultOptions(amp_level=level))
     assert (target.float_format, target.product_format) == (floats, products)
@@ -174,7 +173,7 @@ def test_xla_has_no_device_formats():
         registry.load("xla").target(ResultOptions(data_format="Bfp8_b"))
 
 
-@pytest.mark.parametrize("name", ["xla", "iree", "stablehlo-interpreter", "buda"])
+@each("name", ["xla", "iree", "stablehlo-interpreter", "buda"])
 def test_mixed_precision_is_refused_where_there_is_none(name: str):
     with pytest.raises(InputError, match=f"--amp-level: expected 0 with --backend {name}, got 1; try --backend ref"):
         registry.load(name).target(ResultOptions(amp_level=1))

@@ -105,6 +105,7 @@ def test_a_refusal_has_irees_message_and_the_next_op_runs(iree):
     np.testing.assert_array_equal(fine.outputs[0], -np.ones(4))
 
 
+@pytest.mark.slow  # quick: test_lane.py::test_overwritten_inputs_are_recorded_and_harm_no_later_op, of another backend
 def test_an_op_that_writes_into_its_input_is_flagged_and_still_judged(iree, tmp_path):
     (tmp_path / "op.mlir").write_text(SCATTER)
     values = [np.ones((4, 8), np.float32), np.array([[2]], np.int32), np.full((1, 8), 5, np.float32)]

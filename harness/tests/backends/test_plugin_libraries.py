@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from opscope.base.tests.each import each
 from opscope.harness.backends import plugin_libraries, plugin_library, registry
 from opscope.harness.climb import result_cache
 from opscope.harness.limitations.limitation_file import check
@@ -49,7 +50,7 @@ def test_a_package_is_found_by_its_entry_point_and_not_imported(site: Path, grou
     assert "pjrt:xla_odd12" in registry.names()
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "short"),
     [("xla_cuda13", "cuda"), ("libtt", "tt"), ("xla_cpu_pjrt", "cpu"), ("cuda", "cuda"), ("12", "12")],
 )
@@ -109,7 +110,7 @@ def test_only_backends_that_take_an_argument_have_one_after_the_colon() -> None:
     assert registry.mentions("pjrt:whatever", "plugin")
 
 
-@pytest.mark.parametrize("backend", ["pjrt:cuda", "pjrt-cuda", "pjrt:some.so"])
+@each("backend", ["pjrt:cuda", "pjrt-cuda", "pjrt:some.so"])
 def test_a_limitation_may_name_a_plugin_that_is_not_installed_here(backend: str) -> None:
     check(Limitation(("stablehlo.sort",), backend, Stage.COMPILE, "notyet", "sorted elsewhere"))
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from opscope.base.tests.each import each
 from opscope.harness.backends import plugin_releases, registry
 from opscope.harness.backends.base import SMALLEST, Job
 from opscope.harness.backends.pjrt import Pjrt
@@ -57,7 +58,7 @@ def wheel(folder: Path, version: str = "1.0", files: dict[str, bytes] | None = N
     return path
 
 
-@pytest.mark.parametrize(
+@each(
     ("backend", "parts", "label", "release"),
     [
         ("tt@0.1.2", ("tt", "jax-tt-plugin@0.1.2"), "tt@0.1.2", "0.1.2"),

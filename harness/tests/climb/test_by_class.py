@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from opscope.base.tests.each import each
 from opscope.harness.climb.by_class import of_classes
 from opscope.harness.record.optest import RunContext, build_test
 from opscope.harness.record.records import ClassInputs, OpRow, OpTest, Source, StageTime
@@ -72,7 +73,7 @@ def test_of_one_that_is_right_everywhere_the_largest_error_is_shown() -> None:
     assert (test.status, test.input_class, test.z_max, test.error_message) == (right, "odd", 0.9, None)
 
 
-@pytest.mark.parametrize("without", [Status.NOT_RUN, Status.NO_GOLDEN])
+@each("without", [Status.NOT_RUN, Status.NO_GOLDEN])
 def test_a_failure_counts_more_than_a_class_that_has_no_verdict(without: Status) -> None:
     test, _ = joined((Status.WRONG_RESULT, 7.0), (without, None), (Status.SUCCESS, 0.1))
     assert test.status is Status.WRONG_RESULT

@@ -199,7 +199,7 @@ class Faulty:
 
     def leave_memory(self, job: Job) -> None:
         """A leak within the limit, which the next op would go beyond."""
-        Faulty.leaked = np.ones(370 << 20, np.uint8)
+        Faulty.leaked = np.ones(200 << 20, np.uint8)
 
     def leave_timer(self, job: Job) -> None:
         """An alarm that goes off while a later op runs, in a folder that is not the run's, with stdout shut."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from opscope.base.children.ending import Cause, Ending
+from opscope.base.tests.each import each
 from opscope.harness.limitations.import_rows import judged_import, new_rows
 from opscope.harness.limitations.limitations import NewRows, now
 from opscope.harness.page.summary import import_sections, imports_line
@@ -19,7 +18,7 @@ CRASHED = ImportCheck(
 )
 
 
-@pytest.mark.parametrize(
+@each(
     ("ending", "crashed"),
     [
         (Ending(Cause.SIGNAL, "killed by SIGSEGV", 11), True),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from opscope import judge
+from opscope.base.tests.each import each
 from opscope.harness.formulas import special
 from opscope.harness.formulas.elementwise import ALIASES
 from opscope.harness.formulas.formula import Formula
@@ -111,7 +112,7 @@ def test_a_softmax_of_many_is_neither_zero_nor_uniform_nor_a_little_too_large():
         assert judge("softmax", x, rounded(wrong, BF16)).answer == "wrong"
 
 
-@pytest.mark.parametrize("seed", range(4))
+@each("seed", range(4))
 def test_a_product_added_in_another_order_is_right_and_one_element_a_little_off_is_not(seed):
     a, b = draw(16, 64, seed=seed), draw(64, 128, seed=seed + 50)
     reverse = np.zeros((16, 128), F32)
@@ -285,7 +286,7 @@ def test_each_target_takes_each_kind_of_formula(target):
         assert not judge(what, x, 2 * right.golden[0], target=target)
 
 
-@pytest.mark.parametrize(
+@each(
     ("what", "inputs", "options", "said"),
     [
         ("tanhh", [draw(4)], {}, "try .*tanh"),

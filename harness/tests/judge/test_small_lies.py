@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from opscope import judge
+from opscope.base.tests.each import each
 from opscope.harness.formulas.nearest import last_place, rounded
 from opscope.harness.formulas.table import FORMULAS
 
@@ -50,7 +51,7 @@ def test_a_row_on_a_card_is_held_to_what_the_matrix_unit_cuts(name: str) -> None
     assert not judge(name, x, (1.03 * y).astype(np.float32), target="card")
 
 
-@pytest.mark.parametrize("name", ["softmax", "rms_norm"])
+@each("name", ["softmax", "rms_norm"])
 def test_a_row_on_a_card_does_not_lean_by_more_than_one_cut(name: str) -> None:
     x = drawn(64, 96)
     assert not judge(name, x, (1.004 * exact(name, x)).astype(np.float32), target="card")
@@ -115,8 +116,8 @@ def test_a_mean_of_few_values_is_asked_by_what_they_were_before_they_were_rounde
     assert not judge("mean(axis=0)", x, rounded(factor * right, TYPES["bf16"]))
 
 
-@pytest.mark.parametrize("kind", ["bf16", "f16"])
-@pytest.mark.parametrize("count", [1, 4, 20])
+@each("kind", ["bf16", "f16"])
+@each("count", [1, 4, 20])
 def test_a_few_results_of_16_bits_are_rounded_once(count: int, kind: str) -> None:
     x = (3 + np.random.default_rng(count).standard_normal((500, count))).astype(TYPES[kind])
     right = wide(x).mean(0)

@@ -8,6 +8,7 @@ import pytest
 
 from opscope import judge
 from opscope.base.op_families import NAMES
+from opscope.base.tests.each import each
 from opscope.harness.formulas.whole_numbers import INTEGERS, OPERANDS, UNSTATED
 from opscope.harness.prepare.golden import compile_module
 from opscope.harness.record.records import ResultCheck, TensorDesc
@@ -226,7 +227,7 @@ def test_the_last_bit_of_a_modulus_is_left_open():
     assert judge("abs", x.real, np.nextafter(np.abs(x.real), np.float32(9))).answer == "wrong"
 
 
-@pytest.mark.parametrize(
+@each(
     ("op_name", "inputs", "golden", "came", "off"),
     [
         ("divide", [[6, 7, 8], [2, 0, 0]], [3, -1, -1], [3, 0, 9], [4, -1, -1]),
@@ -272,7 +273,7 @@ def test_what_xla_computes_wrong_is_judged_by_its_formula(name, word, operands, 
         assert judge(what, inputs, of_xla).answer == "wrong"
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "known"),
     [("swish", "silu"), ("fix", "trunc"), ("clip(min=-0.5, max=0.5)", "hardtanh(min_val=-0.5, max_val=0.5)"),
      ("clamp(min=-0.5, max=0.5)", "hardtanh(min_val=-0.5, max_val=0.5)"), ("arcsinh", "asinh"),

@@ -20,6 +20,7 @@ import numpy
 import pytest
 
 from opscope.base.children import forked, process_tree
+from opscope.base.tests.each import each
 from opscope.base.tests.processes import are_gone
 from opscope.harness.backends import declarations, life, registry
 from opscope.harness.backends.base import Backend, BackendError, Job
@@ -150,13 +151,6 @@ def test_a_process_that_dies_in_a_step_ends_the_run_with_its_last_words(
         lane.ready()
 
 
-def test_a_backend_that_fails_in_a_stage_ends_the_run(tmp_path: Path, notes: Path) -> None:
-    with Lane(config(tmp_path)) as lane:
-        assert lane.run(add_row(tmp_path, "fine")).status is Status.PASSED
-        with pytest.raises(InputError, match="got the chip is gone"):
-            lane.run(add_row(tmp_path, "gone", b"gone"))
-
-
 OWN_CODE = """
 from opscope import {imported}Stage, Target
 
@@ -211,7 +205,9 @@ def test_what_a_compiler_raises_is_the_verdict_of_the_op(tmp_path: Path, body: s
         assert lane.run(add_row(tmp_path, "fine")).status is Status.COMPILE_FAILED
 
 
-def test_closing_has_a_limit(tmp_path: Path, notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_backend_that_fails_in_a_stage_ends_the_run_and_closing_has_a_limit(
+    tmp_path: Path, notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("opscope.harness.lanes.lane._CLOSING", 0.3)
     monkeypatch.setenv("LIBRARY_CLOSE", "hang")
     with Lane(config(tmp_path)) as lane:
@@ -220,6 +216,11 @@ def test_closing_has_a_limit(tmp_path: Path, notes: Path, monkeypatch: pytest.Mo
         pid, begun = lane._child.pid, time.monotonic()
     assert 0.3 <= time.monotonic() - begun < 30
     assert are_gone(pid)
+    monkeypatch.delenv("LIBRARY_CLOSE")
+    with Lane(config(tmp_path)) as lane:
+        assert lane.run(add_row(tmp_path, "fine")).status is Status.PASSED
+        with pytest.raises(InputError, match="got the chip is gone"):
+            lane.run(add_row(tmp_path, "gone", b"gone"))
 
 
 def test_a_backend_that_is_not_forkable_is_loaded_in_each_lane(tmp_path: Path, notes: Path) -> None:
@@ -406,7 +407,7 @@ def test_what_a_backend_says_of_itself_has_its_type(member: str, value: object) 
         life.open_("own", own, ResultOptions())
 
 
-@pytest.mark.parametrize(
+@each(
     ("field", "value"),
     [
         ("ran_on", "moon"),

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
-
 from opscope.base.children.ending import Cause, Ending, of_return_code
+from opscope.base.tests.each import each
 from opscope.harness.lanes import crash_cause
 
 ABORT = of_return_code(-6)
 STACK = 'Fatal Python error: Aborted\n\nCurrent thread 0x1 (most recent call first):\n  File "a.py", line 3 in climb\n'
 
 
-@pytest.mark.parametrize(
+@each(
     ("output", "cause"),
     [
         (

@@ -28,7 +28,7 @@ def config(folder, **changes):
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory):
     folder = tmp_path_factory.mktemp("lane")
-    with Lane(config(folder, op_timeout=60, memory_limit=400 << 20, thread_limit=30)) as lane:
+    with Lane(config(folder, op_timeout=60, memory_limit=280 << 20, thread_limit=30)) as lane:
         yield lane, folder
 
 
@@ -47,7 +47,9 @@ FAULTS = [
 ]
 
 
-SLOW = {"close-pipe"}  # quick: test_children.py::test_every_end_is_typed_and_no_success[hang up], [garbage] here
+# quick: test_children.py::test_every_end_is_typed_and_no_success has each; here the others of a kind are
+# [sigsegv-signal SIGSEGV], [exit-0-exit 0] and [garbage-protocol]
+SLOW = {"abort", "spoil-memory", "sys-exit", "close-pipe", "close-pipe-and-go-on"}
 
 
 @pytest.mark.parametrize(
@@ -127,7 +129,7 @@ def test_a_flood_of_output_and_closed_outputs_are_no_faults_of_the_op(tmp_path):
 
 def test_leftovers_of_an_op_are_not_blamed_on_the_next(tmp_path):
     log = tmp_path / "lane.log"
-    with Lane(config(tmp_path, log=log, memory_limit=500 << 20)) as lane:
+    with Lane(config(tmp_path, log=log, memory_limit=330 << 20)) as lane:
         timer = lane.run(add_row(tmp_path, "timer", b"run:leave-timer"))
         assert timer.status is Status.SUCCESS
         assert {text.partition(":")[0] for text in timer.left_behind} >= {"timers", "current folder", "sys.stdout"}

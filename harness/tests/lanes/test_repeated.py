@@ -175,7 +175,11 @@ class Card(Backend):
     [
         (Card("silicon"), "code: a known-good op is right 10 times on "),
         (Card("silicon", bad=(3, 7)), "card: 2 of 10 runs of a known-good op are wrong on "),
-        (Card("silicon", breaks=(10,)), "card: 1 of 10 runs of a known-good op are wrong on "),
+        pytest.param(  # quick: the row above, and the last one for what breaks
+            Card("silicon", breaks=(10,)),
+            "card: 1 of 10 runs of a known-good op are wrong on ",
+            marks=pytest.mark.slow,
+        ),
         (Card("host", bad=(3,)), "code: 1 of 10 runs of a known-good op are wrong on "),
         (Card("silicon", bad=tuple(range(11))), "code: a known-good op gives the same bits 10 times on "),
         (Card("silicon", breaks=tuple(range(11))), ""),

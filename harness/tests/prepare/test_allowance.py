@@ -5,13 +5,12 @@ from __future__ import annotations
 import signal
 import time
 
-import pytest
-
 from opscope.base.children.ending import Cause, Ending
+from opscope.base.tests.each import each
 from opscope.harness.prepare.allowance import Allowance
 
 
-@pytest.mark.parametrize(
+@each(
     ("ending", "line", "said"),
     [
         (Ending(Cause.SIGNAL, "", signal.SIGSEGV), "x" * 201, f"signal SIGSEGV at split: {'x' * 200}"),

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from opscope.base.digest import file_digest
+from opscope.base.tests.each import each
 from opscope.harness.prepare.argument_files import FileValue, files, label, shapes, values
 from opscope.harness.prepare.input_distributions import argument_distributions
 from opscope.harness.prepare.mlir import load, to_bytecode
@@ -145,7 +146,7 @@ LOOKUP = """func.func @main(%p: tensor<4xi1>, %x: tensor<4xf32>) -> tensor<4xf32
 }}"""
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "sides", "distribution"),
     [
         ("0x7FC00000", "%side, %x", "bool:0"),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
+from opscope.base.tests.each import each
 from opscope.harness.prepare.dead_ops import without_dead_ops
 from opscope.harness.prepare.live_golden import LiveGolden
 from opscope.harness.prepare.split import split_module
@@ -69,7 +69,7 @@ def module(body: str, result: str = "tensor<4xf32>", value: str = "%y : tensor<4
     return f"func.func @main({ARGUMENTS}) -> {result} {{\n  {body}  return {value}\n}}"
 
 
-@pytest.mark.parametrize("name", CASES)
+@each("name", CASES)
 def test_what_no_result_needs_is_counted_apart(name):
     body, uses, dead = CASES[name]
     whole = split_module(module(body), "m")

@@ -6,6 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from opscope.base.tests.each import each
 from opscope.harness.formulas.pointwise import POINTWISE
 from opscope.harness.formulas.stablehlo_body import composite
 from opscope.harness.prepare import domains
@@ -76,7 +77,7 @@ def test_each_family_has_inputs_of_its_own_classes() -> None:
     assert class_distributions(split, integers) == {}
 
 
-@pytest.mark.parametrize(("formula", "operands"), [("gelu", 1), ("swiglu", 2)])
+@each(("formula", "operands"), [("gelu", 1), ("swiglu", 2)])
 def test_a_composite_of_single_elements_has_the_classes_of_such_ops(formula: str, operands: int) -> None:
     row = POINTWISE[formula]
     split = split_module(composite(formula, row.steps, dict(row.attributes), (8, 16, "f32"), operands), "case")
@@ -101,8 +102,8 @@ ROWS_ARE = {
 }
 
 
-@pytest.mark.parametrize("kind", [BF16, np.dtype(np.float32)])
-@pytest.mark.parametrize("name", input_classes.ROWS)
+@each("kind", [BF16, np.dtype(np.float32)])
+@each("name", input_classes.ROWS)
 def test_rows_are_as_their_class_says(name: str, kind: np.dtype) -> None:
     law = input_classes.ROWS[name].format(width=32)
     rows = draw(law, (64, 32), kind, 0, 0).astype(np.float64)

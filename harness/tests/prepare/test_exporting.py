@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from opscope.base.stored import DIGESTS
+from opscope.base.tests.each import each
 from opscope.harness.cache.claims import Claims
 from opscope.harness.engine import model_jobs
 from opscope.harness.prepare import exporting
@@ -166,7 +167,7 @@ def test_an_exporter_that_hangs_is_ended(tmp_path: Path) -> None:
         made(tmp_path, before="import time; time.sleep(60)", seconds=0.4)
 
 
-@pytest.mark.parametrize("name", frontends.names())
+@each("name", frontends.names())
 def test_every_frontend_says_what_it_needs(name: str) -> None:
     frontend: Frontend = frontends.get(name)
     assert frontend.name == name

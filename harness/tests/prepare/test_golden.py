@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from opscope.base.tests.each import each
 from opscope.harness.prepare import golden, mlir
 from opscope.harness.prepare.mlir.upcast import widened
 from opscope.harness.prepare.pjrt.client import short
@@ -61,7 +62,7 @@ def test_ops_whose_meaning_is_their_type_are_left_alone(line: str) -> None:
     assert out.tolist() == (x.view(np.int16) if "bitcast" in line else x.astype(np.int16)).tolist()
 
 
-@pytest.mark.parametrize("wide", ["f32", "f64"])
+@each("wide", ["f32", "f64"])
 def test_a_module_of_wide_floats_needs_no_widening(wide: str) -> None:
     assert widened(mlir.load(SUM.replace("bf16", wide))) is None
 
@@ -201,7 +202,7 @@ def test_bits_of_a_number_are_as_many_booleans_and_back(wide, value):
         assert got.tobytes() == wanted.tobytes()
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "line"), [("  first\nsecond", "first"), ("x" * 201, "x" * 200), ("", "ValueError"), (" \n", "ValueError")]
 )
 def test_an_error_of_xla_is_its_first_line(text: str, line: str) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import pytest
 
+from opscope.base.tests.each import each
 from opscope.harness.prepare.input_distributions import FLOAT_DISTRIBUTIONS, INTEGER_DISTRIBUTIONS, distribution_of
 from opscope.harness.record.records import TensorDesc
 from opscope.models.seeding import draw, parse_distribution
@@ -21,7 +21,7 @@ def drawn(op: str, index: int = 0, name: str = "f32", dtype: str = "float32") ->
     return np.asarray(draw(distribution, (1000,), dtype, 0, 0))
 
 
-@pytest.mark.parametrize(
+@each(
     ("op", "function"),
     [
         ("log", np.log),
@@ -54,7 +54,7 @@ def test_operands_of_one_sign_and_in_order() -> None:
     assert distribution_of("stablehlo.divide", 1, descs(((8,), "i1"), ((8,), "i1")), {}) == "bool:0.5"
 
 
-@pytest.mark.parametrize(("name", "dtype"), [("f32", "float32"), ("i32", "int32")])
+@each(("name", "dtype"), [("f32", "float32"), ("i32", "int32")])
 def test_divisors_stay_away_from_zero(name: str, dtype: str) -> None:
     distribution = distribution_of("stablehlo.divide", 1, descs(((8,), name), ((8,), name)), {})
     assert abs(draw(distribution, (1000,), dtype, 0, 0)).min() >= 0.5

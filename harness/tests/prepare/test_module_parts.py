@@ -13,6 +13,7 @@ import pytest
 
 from opscope.base import clocks
 from opscope.base.children.ending import Cause, ChildEnded, Ending
+from opscope.base.tests.each import each
 from opscope.harness.prepare import disk_space, exporting, file_models, operand_sizes, whole_manifest, zoo
 from opscope.harness.prepare.allowance import Allowance, BudgetSpent, ModelRefused
 from opscope.harness.prepare.identity import is_default
@@ -47,7 +48,7 @@ def test_a_module_of_another_context_is_refused_by_its_name() -> None:
             load(foreign, where)
 
 
-@pytest.mark.parametrize(
+@each(
     ("source", "line"),
     [
         (b"\x89PNG\r\n\x1a\n\x00\x01", "got bytes that begin 89 50 4e 47 0d 0a 1a 0a; try another file"),
@@ -70,7 +71,7 @@ def test_a_text_that_is_no_module_is_refused_in_full(source: bytes | str, line: 
     assert str(caught.value).endswith(line)
 
 
-@pytest.mark.parametrize(
+@each(
     ("message", "text", "line"),
     [
         (
@@ -95,7 +96,7 @@ def test_mlir_errors_become_one_line(message: str, text: str | None, line: str) 
     assert str(door._refused(message, "net", text)).startswith(line.format(expected))
 
 
-@pytest.mark.parametrize(
+@each(
     ("notes", "error", "reason"),
     [
         ([], "x error: too small\nmore", "too small"),
@@ -128,7 +129,7 @@ def test_a_place_inside_a_call() -> None:
 # --- one op
 
 
-@pytest.mark.parametrize(
+@each(
     ("array", "text"),
     [
         (np.float32([1, 1.5]), '"0x0000803F0000C03F"'),
@@ -214,7 +215,7 @@ def test_types_that_the_verifier_infers() -> None:
     assert (form.elements, two.elements) == (4, 7)
 
 
-@pytest.mark.parametrize(
+@each(
     ("op", "attribute", "token", "element", "default"),
     [
         ("stablehlo.compare", "compare_type", "ComparisonTypeAttr<UNSIGNED>", "ui8", True),
@@ -242,7 +243,7 @@ def test_attributes_with_the_specifications_default(
 # --- sums
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "body", "sums"),
     [
         ("dot_general", None, True),
@@ -414,7 +415,7 @@ def test_a_file_and_its_model_in_one_word(tmp_path: Path) -> None:
         assert file_models.file_and_model(f"{tmp_path}/{word}") is None, word
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "several"),
     [
         ("func.func @a()\nfunc.func @b()", True),

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from opscope.base.tests.each import each
 from opscope.harness.cache import export_folder
 from opscope.harness.engine import model_jobs
 from opscope.harness.prepare.inputs import row_inputs
@@ -57,7 +58,7 @@ def test_a_word_names_cases_with_their_graphs_and_inputs(cache: Path, word: str,
     assert all(task.export and task.export.source.inputs for task in random), "a shape is still bound"
 
 
-@pytest.mark.parametrize("word", ["suite:ops", "suite:onnxx", "resnet50", "suite", "net.onnx"])
+@each("word", ["suite:ops", "suite:onnxx", "resnet50", "suite", "net.onnx"])
 def test_other_words_do_not_name_the_suite(word: str) -> None:
     assert node_tests.pattern(word) is None
 

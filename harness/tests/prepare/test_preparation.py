@@ -15,6 +15,7 @@ import pytest
 
 from opscope.base import clocks, damage
 from opscope.base.children.ending import Cause, ChildEnded, Ending
+from opscope.base.tests.each import each
 from opscope.harness.cache import export_folder, upkeep
 from opscope.harness.cache.export_folder import JOURNAL
 from opscope.harness.cache.growing_export import GrowingExport
@@ -69,7 +70,7 @@ def test_a_request_has_defaults() -> None:
     assert Preparation(("m",), until=0.0).allowance().budget_is_spent
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "said"),
     [
         ("here: expected a, got b; try c", ("here", "a", "b", "c")),

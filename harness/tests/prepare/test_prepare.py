@@ -324,9 +324,10 @@ def test_a_model_that_raises_is_a_row_with_its_traceback(cache: Path, tmp_path: 
         "def build(dtype):\n    raise RuntimeError('two\\nlines')\n"
     )
     artifacts = tmp_path / "run" / "artifacts"
-    request = request_for(cache, str(tmp_path / "raises.py"), "mnist_mlp")
+    (tmp_path / "fine.mlir").write_text(FINE)
+    request = request_for(cache, str(tmp_path / "raises.py"), str(tmp_path / "fine.mlir"))
     header, rows = prepare(request, means=Means(artifacts=artifacts))
-    assert header.models == ("mnist_mlp",)
+    assert header.models == ("fine",)
     assert rows
     [failed] = header.failed
     assert (failed.model, failed.status, failed.error) == ("raises", "build_failed", "RuntimeError: two (raises.py:4)")

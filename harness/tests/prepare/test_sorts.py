@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from opscope.base.tests.each import each
 from opscope.harness.backends import registry
 from opscope.harness.lanes.ladder import climb
 from opscope.harness.prepare import golden, mlir
@@ -79,7 +80,7 @@ def test_each_line_of_any_dimension_is_sorted_by_itself() -> None:
     np.testing.assert_array_equal(computed(text, x)[0], np.sort(x, axis=1))
 
 
-@pytest.mark.parametrize(
+@each(
     ("comparator", "why"),
     [
         ("%l = stablehlo.compare NE, %p, %q, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>", "no order"),

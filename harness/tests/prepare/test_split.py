@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from opscope.base.tests.each import each
 from opscope.harness.prepare import split as splitting
 from opscope.harness.prepare.golden import GoldenError, compile_module
 from opscope.harness.prepare.mlir import load
@@ -352,7 +353,7 @@ def test_each_use_has_its_location_and_model() -> None:
     assert "net.py" in printed
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected", "got"),
     [
         ("module {}", "a function @main, or one public function", "no function"),
@@ -421,7 +422,7 @@ def test_calls_of_calls_are_counted_before_they_are_expanded(monkeypatch: pytest
         split_module(text, "nest")
 
 
-@pytest.mark.parametrize(
+@each(
     ("resources", "got"),
     [("", "no values in the file"), ('{-# dialect_resources: { builtin: { w: "0x040000000000803F" } } #-}', "4 bytes")],
 )

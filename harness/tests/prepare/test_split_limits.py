@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from opscope.base.tests.each import each
 from opscope.harness.prepare import split as splitting
 from opscope.harness.prepare.split import split_module
 from opscope.harness.record.errors import InputError
@@ -59,7 +60,7 @@ def test_only_the_operands_that_decide_a_shape_stay_inside_as_constants() -> Non
     assert add.inputs == add.operands
 
 
-@pytest.mark.parametrize(("shape", "inside"), [("1x4", True), ("4x1", True), ("3x4", True), ("0x4", False)])
+@each(("shape", "inside"), [("1x4", True), ("4x1", True), ("3x4", True), ("0x4", False)])
 def test_a_splat_in_another_shape_stays_inside_unless_it_is_empty(shape: str, inside: bool) -> None:
     text = f"""func.func @main(%x: tensor<{shape}xf32>) -> tensor<{shape}xf32> {{
       %c = stablehlo.constant dense<1.5> : tensor<f32>
@@ -70,7 +71,7 @@ def test_a_splat_in_another_shape_stays_inside_unless_it_is_empty(shape: str, in
     assert add.inputs == (add.operands[:1] if inside else add.operands)
 
 
-@pytest.mark.parametrize(
+@each(
     ("call", "op", "location"),
     [
         ('"net/layer2"', '"neg"', "net/layer2/neg"),

@@ -273,8 +273,13 @@ def programs() -> dict[str, tuple[Callable[..., object], tuple[tuple[tuple[int, 
     }
 
 
+# quick: a call of LAPACK is test_golden.py's, branches are test_split.py's
 @pytest.mark.parametrize(
-    "name", ["svd", "fft", "sort", "scatter", "composite", "scan", "grad", "int4", "float8", "complex", "switch"]
+    "name",
+    [
+        *("fft", "sort", "scatter", "composite", "scan", "grad", "int4", "float8", "complex"),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("svd", "switch")),
+    ],
 )
 def test_many_kinds_of_ops_equal_jax(name: str, tmp_path: Path) -> None:
     import jax

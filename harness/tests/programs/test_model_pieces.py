@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from opscope.base.tests.each import each
 from opscope.compiler.dialects.from_row import RowOp
 from opscope.compiler.dialects.ttir_values import make, maker, splat
 from opscope.compiler.passes import ttir_erase_inverse_ops, ttnn_fusing
@@ -164,7 +165,7 @@ def test_a_layer_is_a_numbered_scope_with_what_lies_between_its_ops(tmp_path: Pa
         pieces(tmp_path / "single", single)
 
 
-@pytest.mark.parametrize(
+@each(
     ("location", "scope"),
     [
         ("jit(f)/layer3.attention.query/dot_general (bert.py:9)", "layer3"),

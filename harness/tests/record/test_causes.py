@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from opscope.base.tests.each import each
 from opscope.harness.record.causes import cause_of
 from opscope.harness.record.signature import shorten
 
@@ -50,7 +51,7 @@ def test_one_complaint_about_two_ops_is_one_cause(one: tuple[str, str], other: t
     assert refused(*one) == refused(*other)
 
 
-@pytest.mark.parametrize(
+@each(
     ("one", "same", "other"),
     [
         ("failed to legalize operation 'stablehlo.fft'", "failed to legalize operation stablehlo.fft", "abs"),

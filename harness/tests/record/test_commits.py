@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from opscope.base.tests.each import each
 from opscope.harness.record import origin as origin_module
 from opscope.harness.record.commits import checkout as module
 from opscope.harness.record.commits.checkout import Commit, authors_between, checkout, default_branch, web_url
@@ -116,7 +117,7 @@ def test_after_one_hang_git_is_not_asked_again(repository, tmp_path, monkeypatch
     assert checkout(repository) == Commit(revision=head, branch="trunk")
 
 
-@pytest.mark.parametrize(
+@each(
     ("remote", "page"),
     [
         ("https://github.com/ada/compiler.git", "https://github.com/ada/compiler"),
@@ -262,7 +263,7 @@ def test_the_job_of_each_system(environment, expected):
     assert ci_job(environment) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("environment", "branch", "target"),
     [
         (GITHUB | {"GITHUB_HEAD_REF": "mine", "GITHUB_BASE_REF": "main", "GITHUB_REF_NAME": "2/merge"}, "mine", "main"),

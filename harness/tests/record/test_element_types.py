@@ -9,10 +9,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from opscope.base.tests.each import each
 from opscope.harness.record.element_types import NUMPY_NAMES, byte_size, load, numpy_dtype, save, size_text
 
 
-@pytest.mark.parametrize(
+@each(
     ("size", "text"),
     [
         (0, "0 bytes"),

@@ -9,6 +9,7 @@ import pytest
 
 from opscope.base import stored
 from opscope.base.damage import Damaged
+from opscope.base.tests.each import each
 from opscope.harness.record import explanation as record
 from opscope.harness.record.explanation import (
     Explanation,
@@ -77,7 +78,7 @@ def test_cells_lie_in_a_grid_with_a_gap_between_batch_entries() -> None:
     assert 'viewBox="0 0 640 82" width="640" height="82"' in svg  # 22 + 22 + 4 + 22 + 2, and half a line
 
 
-@pytest.mark.parametrize(("columns", "side"), [(25, "21"), (40, "13"), (51, "9"), (80, "6"), (200, "5")])
+@each(("columns", "side"), [(25, "21"), (40, "13"), (51, "9"), (80, "6"), (200, "5")])
 def test_cells_of_a_wide_map_are_smaller(columns: int, side: str) -> None:
     heat = HeatMap(cells=((2.5,) * columns,), what="root mean square of z", cell="face (16x16)", batch_rows=1)
     svg = result_picture(BARE.model_copy(update={"heat": heat}))
@@ -173,7 +174,7 @@ def test_unknown_values_are_not_printed() -> None:
     assert text(Explanation(op_id="", op_name="", backend="", results=(none,))) == "result 0: another shape\n"
 
 
-@pytest.mark.parametrize(
+@each(
     ("part", "whole", "said"),
     [
         (0, 7, "0 %"),

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from opscope.base.places import HOME
+from opscope.base.tests.each import each
 from opscope.harness.record import optest
 from opscope.harness.record.optest import RunContext, backend_label, build_test, repro_line, title, unrun_test
 from opscope.harness.record.records import ImportCheck, ManifestHeader, ModelFailure, OpRow, TensorDesc, Use
@@ -102,7 +102,7 @@ def test_the_line_that_runs_an_op_again_names_what_is_not_usual() -> None:
     assert repro_line("x1", served) == "pytest --op-by-op --op x1 --run-dir http://ci:8090/r --backend pjrt-libx"
 
 
-@pytest.mark.parametrize(
+@each(
     ("backend", "label"),
     [
         ("xla", "xla"),
@@ -125,7 +125,7 @@ def test_a_backend_is_called_by_its_files_name(backend: str, label: str) -> None
 # --- other records
 
 
-@pytest.mark.parametrize(
+@each(
     ("status", "expected", "red", "text"),
     [
         (ImportStatus.AGREES, "", False, "agrees with torch 2, off"),
@@ -153,7 +153,7 @@ def test_an_import_in_one_line(status: ImportStatus, expected: str, red: bool, t
         assert check.model_copy(update={"error": ""}).text == text.removesuffix(", off")
 
 
-@pytest.mark.parametrize(
+@each(
     ("status", "expected", "red"),
     [
         (Status.CRASHED, "", True),

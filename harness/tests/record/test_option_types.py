@@ -7,11 +7,12 @@ from typing import Annotated, Any
 import pytest
 from pydantic import TypeAdapter
 
+from opscope.base.tests.each import each
 from opscope.harness.record import option_types as types
 from opscope.harness.record.errors import InputError, closest
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "text", "value"),
     [
         (types.Count, "0", 0),
@@ -43,7 +44,7 @@ def test_values_at_the_limit_are_read(kind: Any, text: object, value: object) ->
     assert types.read(TypeAdapter(kind), "--x", text) == value
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "text", "expected", "hint"),
     [
         (types.Count, "-1", "a whole number from 0 on", "0"),

@@ -6,14 +6,13 @@ import sys
 from importlib import metadata
 from pathlib import Path
 
-import pytest
-
+from opscope.base.tests.each import each
 from opscope.harness.record import origin as module
 from opscope.harness.record.masking import mask_secrets, masked
 from opscope.harness.record.origin import origin
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "masked"),
     [
         ("postgresql://me:s3cr:t@host/db", "postgresql://me:***@host/db"),

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from opscope.base.tests.each import each
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpRow
 from opscope.harness.record.selection import (
@@ -24,7 +25,7 @@ ROWS = [OpRow(op_id=op_id, op_name="stablehlo.add", module="m") for op_id in IDS
 ROWS.append(OpRow(op_id="gone", op_name="stablehlo.custom_call:Foo", module=None))
 
 
-@pytest.mark.parametrize(
+@each(
     ("globs", "matched"),
     [
         (["stablehlo.dot_general"], True),
@@ -50,7 +51,7 @@ def test_an_id_or_the_beginning_of_one_is_enough() -> None:
     assert find_op_ids(ROWS, []) == set()
 
 
-@pytest.mark.parametrize(
+@each(
     ("word", "got"),
     [
         ("ab", "'ab', with which 5 ids begin; try abc1, abc2, abc3"),

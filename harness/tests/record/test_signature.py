@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from opscope.base.tests.each import each
 from opscope.harness.record.signature import normalise, shorten, signature
 
 SAME = [
@@ -40,12 +39,12 @@ SAME = [
 ]
 
 
-@pytest.mark.parametrize(("one", "other"), SAME)
+@each(("one", "other"), SAME)
 def test_equal_causes_have_equal_signatures(one, other):
     assert signature("run", one) == signature("run", other), (normalise(one), normalise(other))
 
 
-@pytest.mark.parametrize(
+@each(
     ("one", "other"),
     [
         ("stablehlo.add: no kernel", "stablehlo.subtract: no kernel"),

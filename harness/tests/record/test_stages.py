@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from opscope.base.tests.each import each
 from opscope.harness.record.records import StageTime
 from opscope.harness.record.stages import Stage, Status, failed_status, in_order
 
@@ -18,7 +19,7 @@ def test_an_own_word_is_a_stage_and_always_the_same_one():
     assert Stage("run") is Stage.RUN
 
 
-@pytest.mark.parametrize("word", ["", "Link", "a b", "-x", "x" * 41, "x/y"])
+@each("word", ["", "Link", "a b", "-x", "x" * 41, "x/y"])
 def test_other_words_are_none(word):
     with pytest.raises(ValueError, match="not a valid Stage"):
         Stage(word)
@@ -36,7 +37,7 @@ def test_own_stages_stand_where_ops_climbed_them():
     assert in_order({"split", "a", "b", "c"}, [["b", "a"], ["a", "b", "c"]]) == ["split", "a", "b", "c"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("stage", "status"),
     [
         (Stage.RUN, Status.RUN_FAILED),

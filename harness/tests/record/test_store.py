@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import resource
 import signal
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +14,9 @@ from pathlib import Path
 import pytest
 
 from opscope.base import damage, stored
+from opscope.base.children.call import call
+from opscope.base.children.inside import Parent
+from opscope.base.children.process import Local
 from opscope.base.tests.another_user import as_another_user, open_folder
 from opscope.harness.record import run_folders, store
 from opscope.harness.record.errors import InputError
@@ -120,26 +123,17 @@ def test_a_journal_of_another_user_is_no_damage():
 
 
 def test_a_journal_survives_sigkill(run):
-    folder, _rows = run
-    script = f"""
-from pathlib import Path
-from opscope.base import damage, stored
-from opscope.harness.record import store
-from opscope.harness.tests.record.test_store import result
-folder = Path({str(folder)!r})
-rows = store.read_manifest(folder)[1]
-journal = store.Journal(folder, "w")
-attempt = 0
-while True:
-    attempt += 1
-    journal.append(result(rows[attempt % 2], attempt=attempt))
-    if attempt == 50: print("going", flush=True)
-"""
-    child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
-    child.stdout.readline()
-    child.send_signal(signal.SIGKILL)
-    child.wait()
-    child.stdout.close()
+    folder, rows = run
+
+    def written(parent: Parent) -> None:
+        journal = store.Journal(folder, "w")
+        for attempt in itertools.count(1):
+            journal.append(result(rows[attempt % 2], attempt=attempt))
+            if attempt == 50:
+                parent.send({"process": os.getpid()})
+
+    ended = call(Local(written), {}, seconds=60, on_message=lambda message: os.kill(message["process"], signal.SIGKILL))
+    assert ended.ending.text == "killed by SIGKILL"
     tests = list(store.read_journal(folder))
     assert len(tests) >= 50
     assert [test.attempt for test in tests] == list(range(1, len(tests) + 1))
@@ -147,32 +141,25 @@ while True:
 
 def test_a_full_disk_is_one_line_and_costs_no_earlier_record(run):
     """A file size limit gives short writes and then refusals, as a full disk does."""
-    folder, _rows = run
-    script = f"""
-import resource, signal
-from pathlib import Path
-from opscope.base import damage, stored
-from opscope.harness.record import store
-from opscope.harness.record.errors import InputError
-from opscope.harness.tests.record.test_store import result
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
-folder = Path({str(folder)!r})
-rows = store.read_manifest(folder)[1]
-journal = store.Journal(folder, "w")
-for attempt in range(1, 1000):
-    try:
-        journal.append(result(rows[0], attempt=attempt))
-    except InputError as error:
-        print(attempt, error)
-        break
-"""
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    attempt, line = done.stdout.strip().split(" ", 1)
+    folder, rows = run
+
+    def written(_: Parent) -> list[object]:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
+        journal = store.Journal(folder, "w")
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                journal.append(result(rows[0], attempt=attempt))
+            except InputError as error:
+                return [attempt, str(error)]
+
+    attempt, line = call(Local(written), {}, seconds=60).result
     assert "expected a writable place, got No space left on device; try another --run-dir" in line
     assert "\n" not in line
     assert (folder / "journal" / "w.jsonl").read_bytes().endswith(b"\n")
-    assert [test.attempt for test in store.read_journal(folder)] == list(range(1, int(attempt)))
+    assert [test.attempt for test in store.read_journal(folder)] == list(range(1, attempt))
 
 
 def test_a_place_that_cannot_be_written_is_one_line(tmp_path):

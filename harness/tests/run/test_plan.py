@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from opscope.base.tests.each import each
 from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.selection import find_op_ids, matches_globs
@@ -94,7 +95,7 @@ def test_a_missing_run_is_refused_by_name(tmp_path: Path) -> None:
         ops_again.from_run(request(tmp_path))
 
 
-@pytest.mark.parametrize(
+@each(
     ("glob", "hit"),
     [
         ("stablehlo.dot*", True),

@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+from opscope.base.tests.each import each
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpRow, TensorDesc
 from opscope.harness.scale import costs, shard
@@ -22,7 +23,7 @@ def row(op_id: str, *shapes: tuple[int, ...], name: str = "stablehlo.add", modul
     return OpRow(op_id=op_id, op_name=name, module=module, inputs=descs[:-1], outputs=descs[-1:])
 
 
-@pytest.mark.parametrize("of", [1, 2, 3, 7, 40])
+@each("of", [1, 2, 3, 7, 40])
 def test_every_op_is_in_one_share_and_none_is_much_dearer(of):
     draw = random.Random(of)
     price = {f"{draw.getrandbits(64):016x}": int(draw.lognormvariate(9, 2)) + 1 for _ in range(200)}

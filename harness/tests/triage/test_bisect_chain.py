@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from opscope.base.tests.each import each
 from opscope.harness.cli.main import root as opscope
 from opscope.harness.record.errors import InputError
 from opscope.harness.tests.own_backend import own_backend
@@ -40,10 +41,17 @@ BUILD = (
 )
 
 
-class Chain:
-    """Forty commits: 20 of `deep`, 12 of `mid`, whose submodule it is, 8 of `outer`, which pins `mid` by a text."""
+Steps = tuple[tuple[int, int], ...]
+ALL: Steps = ((3, 1), (3, 2), (0, 1), (5, 2), (2, 1), (4, 3), (2, 1))
 
-    def __init__(self, folder: Path, broken: frozenset[int] = frozenset()) -> None:
+
+class Chain:
+    """Forty commits: 20 of `deep`, 12 of `mid`, whose submodule it is, 8 of `outer`, which pins `mid` by a text.
+
+    `steps`: how many of `deep` and `mid` are between two of `outer`.
+    """
+
+    def __init__(self, folder: Path, broken: frozenset[int] = frozenset(), steps: Steps = ALL) -> None:
         self.folder, self.log, self.commits = folder, folder / "builds", []
         for name in ("outer", "mid", "deep"):
             git(folder, "init", "-q", "-b", "main", name)
@@ -51,7 +59,7 @@ class Chain:
         (folder / "m.mlir").write_text(binary("add", "4x4xf32"))
         self.levels, self.mids = itertools.count(), itertools.count()
         self.deep(), self.mid(False), self.outer()
-        for deeps, mids in ((3, 1), (3, 2), (0, 1), (5, 2), (2, 1), (4, 3), (2, 1)):
+        for deeps, mids in steps:
             for number in range(mids):
                 for _ in range(deeps if number == 0 else 0):
                     self.deep()
@@ -110,8 +118,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_chain_is_one_list_of_commits_in_order(place: Path) -> None:
-    chain = Chain(place)
-    assert len(chain.commits) == 40
+    chain = Chain(place, steps=ALL[1:4])
+    assert len(chain.commits) == 19
     outer = revisions.Repository("", place / "outer")
     flat = revisions.Chain((outer, *map(revisions.read_pin, chain.pins)))
     first = next(number for number, (name, _) in enumerate(chain.commits) if name == "outer")
@@ -297,9 +305,7 @@ def test_a_merge_is_followed_into_its_branch(place: Path) -> None:
     assert done.output.splitlines()[-1].endswith("topic 2"), done.output
 
 
-@pytest.mark.parametrize(
-    "text", ["", "cycles <", "fusions", "verdict == 1", "cycles < many", "count() < 1", "launches 3"]
-)
+@each("text", ["", "cycles <", "fusions", "verdict == 1", "cycles < many", "count() < 1", "launches 3"])
 def test_measures_that_are_none(text: str) -> None:
     with pytest.raises(InputError, match="--on: expected"):
         read_measure(text)

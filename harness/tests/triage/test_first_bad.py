@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import shutil
 import signal
 from pathlib import Path
 
@@ -12,6 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from opscope.base.tests.each import each
+from opscope.base.tests.in_this_process import in_this_process
 from opscope.harness.lanes.lane import Lane, LaneConfig
 from opscope.harness.prepare.whole_manifest import whole_rows
 from opscope.harness.record.errors import InputError
@@ -39,6 +42,7 @@ NET = f"""func.func @main(%a: {TYPE}, %b: {TYPE}) -> {TYPE} {{
   %6 = stablehlo.multiply %5, %3 : {TYPE}
   return %6 : {TYPE}
 }}"""
+SHORT = NET[: NET.index("  %4")] + f"  return %3 : {TYPE}\n}}"
 FUSED = """if op.name == "stablehlo.add":
     for value in op.operands:
         if getattr(value.owner, "name", "") == "stablehlo.exponential" and len(list(value.uses)) == 1:
@@ -56,6 +60,13 @@ def failing(folder: Path, module: str, backend: str) -> Path:
     assert test.status in FAILED, test
     bundle.write(folder / "repro", row, test, bundle.Origin(export_dir=base, options=bundle.Options(backend=backend)))
     return folder / "repro"
+
+
+@pytest.fixture(scope="module")
+def fused(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The repro folder of a backend with that fusion."""
+    folder = tmp_path_factory.mktemp("fused")
+    return failing(folder, SHORT, edited.write(folder, "fused", FUSED))
 
 
 def found(folder: Path, budget: float = 600) -> FirstBad:
@@ -77,9 +88,9 @@ def test_a_wrong_op_is_named_and_is_wrong_alone(tmp_path: Path) -> None:
     assert bad.complete
 
 
-def test_a_fault_between_ops_is_an_interaction_of_the_ops_that_it_takes(tmp_path: Path) -> None:
-    where = failing(tmp_path, NET, edited.write(tmp_path, "fused", FUSED))
-    bad = in_child.locate(where, "opscope locate", 300, print, tmp_path / "located")
+def test_a_fault_between_ops_is_an_interaction_of_the_ops_that_it_takes(fused: Path, tmp_path: Path) -> None:
+    with in_this_process(in_child):  # quick: test_repro.py has a child that dies
+        bad = in_child.locate(fused, "opscope locate", 300, print, tmp_path / "located")
     assert (bad["op_name"], bad["path"], bad["interaction"]) == ("stablehlo.add", "main/3", True)
     assert bad["right_when_returned"], "an exponential that others read too is not fused"
     assert bad["changed"] != ""
@@ -132,7 +143,8 @@ def test_a_wrong_gradient_is_named_among_right_ones_that_amplify(tmp_path: Path)
 def test_what_does_not_compile_is_found_the_same_way(tmp_path: Path) -> None:
     body = "from opscope.harness.backends.base import StageError\nif op.name == 'stablehlo.logistic':\n"
     backend = edited.write(tmp_path, "refuses", body + "    raise StageError(f'no kernel for {op.name}')")
-    bad = found(failing(tmp_path, NET, backend))
+    short = NET.replace("%5 = stablehlo.subtract %4, %0", "%5 = stablehlo.tanh %4").replace("%5, %3", "%5, %4")
+    bad = found(failing(tmp_path, short, backend))
     assert (bad.op.name, bad.test.status, bad.row.holds) == ("stablehlo.logistic", Status.COMPILE_FAILED, ())
 
 
@@ -164,13 +176,13 @@ def test_in_a_loop_the_op_of_its_body_is_named(tmp_path: Path) -> None:
     assert (bad.row.op_name, bad.interaction) == ("stablehlo.exponential", False)
 
 
-def test_refusals(tmp_path: Path) -> None:
-    where = failing(tmp_path, NET, edited.write(tmp_path, "op", "if op.name == 'stablehlo.logistic': scaled(op, 1.02)"))
+def test_refusals(fused: Path, tmp_path: Path) -> None:
+    where = Path(shutil.copytree(fused, tmp_path / "repro"))
     expected = "opscope locate: expected the module to fail as recorded, got"
     with pytest.raises(InputError, match=f"{expected} no time to try it"):
         found(where, budget=0)
-    (file,) = where.rglob("op.py")
-    file.write_text(file.read_text().replace("1.02", "1.0"))
+    (file,) = where.rglob("fused.py")
+    file.write_text(file.read_text().replace("1.05", "1.0"))
     with pytest.raises(InputError, match=f"{expected} a pass"):
         found(where)
 
@@ -236,7 +248,7 @@ def test_twenty_seeded_faults_are_named(tmp_path: Path) -> None:
     assert all(within)
 
 
-@pytest.mark.parametrize(
+@each(
     ("one", "two", "said"),
     [
         ([1.0, 1e-30], [1.0, 1e-30], ""),

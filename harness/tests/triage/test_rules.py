@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from opscope.base.tests.each import each
 from opscope.harness.prepare.mlir import attribute_text
 from opscope.harness.triage import rules
 
@@ -55,7 +56,7 @@ def test_noise_has_no_rule() -> None:
     assert rules.hypotheses({1: True, 2: True})[0].text == "always"
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "values", "other", "changed"),
     [
         ("array<i64: 1, 2>", (1, 2), (3, 4), "array<i64: 3, 4>"),

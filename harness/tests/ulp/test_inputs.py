@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from opscope.base.tests.each import each
 from opscope.harness.formulas.nearest import precision
 from opscope.harness.record.errors import InputError
 from opscope.harness.ulp import inputs
@@ -60,7 +61,7 @@ def test_rows_are_filled_up_with_the_last_input():
     assert (rows.ravel()[300:] == 299).all()
 
 
-@pytest.mark.parametrize("name", ["tahn", "select", "matmul", "elu(beta=1)", "i0"])
+@each("name", ["tahn", "select", "matmul", "elu(beta=1)", "i0"])
 def test_what_cannot_be_swept_is_refused(name):
     with pytest.raises(InputError):
         named(name)

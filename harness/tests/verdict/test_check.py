@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from opscope.base.tests.each import each
 from opscope.harness.backends.base import Target
 from opscope.harness.record.records import WHOLE_MODEL, ResultCheck, TensorDesc
 from opscope.harness.verdict import check as module
@@ -44,7 +45,7 @@ def varied(first: float, second: float, count: int = 64) -> np.ndarray:
     return 10 + first * np.where(number % 2, 1.0, -1.0) + second * np.where(number // 2 % 2, 1.0, -1.0)
 
 
-@pytest.mark.parametrize(
+@each(
     ("golden", "got", "row", "reason"),
     [
         (np.ones(4), np.full(4, 1.25), QUARTER, ""),
@@ -186,7 +187,7 @@ def test_discrete_values_are_counted_and_the_first_that_differs_is_named() -> No
     assert check(nibbles, nibbles.copy(), TABLE["exact"]) == equal
 
 
-@pytest.mark.parametrize(
+@each(
     ("golden", "got", "reason"),
     [
         (np.zeros((2, 3)), np.zeros((3, 2)), "shape: expected 2x3, got 3x2"),
@@ -389,7 +390,7 @@ def asking(name: str) -> Operands:
     return Operands(name, b"", load)
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "data_format", "asked"),
     [
         ("stablehlo.cholesky", None, True),  # which values its elements are made of is not seen
@@ -413,8 +414,8 @@ def test_a_small_error_asks_for_operands_only_where_the_golden_does_not_say_what
         assert compare([golden], [near], name, target, operands=asking(name))[0].passed
 
 
-@pytest.mark.parametrize("name", ["tanh", "convert", "dot_general", "cholesky", "transpose"])
-@pytest.mark.parametrize("data_format", [None, "Bfp8_b"])
+@each("name", ["tanh", "convert", "dot_general", "cholesky", "transpose"])
+@each("data_format", [None, "Bfp8_b"])
 def test_another_shape_or_type_is_wrong_whatever_the_operands_are(name: str, data_format: str | None) -> None:
     golden = np.ones((4, 4), np.float32)
     target, op = replace(DEVICE, float_format=data_format), f"stablehlo.{name}"

@@ -215,7 +215,8 @@ def cut(x, bits):
     return np.ldexp(np.trunc(np.ldexp(fraction, bits + 1)), exponent - bits - 1)
 
 
-@pytest.mark.parametrize("shape", [(64, 64), (256, 256)])
+# quick: the smaller has as many elements as tell each lie
+@pytest.mark.parametrize("shape", [(64, 64), pytest.param((256, 256), marks=pytest.mark.slow)])
 def test_a_product_of_float16_on_a_card_is_that_of_what_the_matrix_unit_reads(shape):
     """It reads nine fraction bits of one operand and ten of the other; which one, no record says."""
     rng = np.random.default_rng(3)

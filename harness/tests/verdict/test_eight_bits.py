@@ -44,6 +44,7 @@ def drawn(rng, kind):
     return text, evaluate
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("kind", KINDS)
 def test_several_steps_in_8_bits_are_each_rounded_to_nearest_or_not(kind, seed):
@@ -65,6 +66,7 @@ def test_several_steps_in_8_bits_are_each_rounded_to_nearest_or_not(kind, seed):
             assert judge(text, operands, lie, target=target).answer == "wrong", text
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("terms", [4, 30])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_sum_in_8_bits_is_added_up_in_16_or_as_xla_does(kind, terms):
@@ -91,6 +93,7 @@ def toward_zero(values, dtype):
     return np.where(np.abs(near.astype(float)) > np.abs(values), (near.view(np.uint8) - 1).view(dtype), near)
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("op", ["tanh", "sqrt", "logistic"])
 @pytest.mark.parametrize("by_name", [False, True])

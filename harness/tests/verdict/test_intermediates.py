@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from opscope.base.tests.each import each
 from opscope.harness.backends.base import Job, Target
 from opscope.harness.backends.reference import Reference
 from opscope.harness.prepare.mlir.door import load
@@ -328,7 +329,7 @@ def test_a_fused_sum_whose_terms_cancel_is_judged_by_their_size() -> None:
         assert one.verdict == verdict, body
 
 
-@pytest.mark.parametrize(
+@each(
     ("operations", "chosen"),
     [
         # The last of a path, unless an earlier one says how it lies; then the first of these.
@@ -350,7 +351,7 @@ def test_which_operation_holds_a_value(operations: list, chosen: int | None) -> 
     assert pairs == ({} if chosen is None else {"main/1": chosen})
 
 
-@pytest.mark.parametrize(
+@each(
     ("declared", "device_type", "same"),
     [("i64", "i32", True), ("ui64", "ui32", True), ("i32", "i64", False), ("i64", "f32", False), ("i64", "i64", True)],
 )

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from opscope.base.tests.each import each
 from opscope.harness.verdict.moments import TINY, Sums, gather, pcc_of
 from opscope.harness.verdict.tolerance import TABLE
 
@@ -26,8 +27,8 @@ def summed(golden: Sequence[float], got: Sequence[float], row=FLOAT32, step: int
     return sums
 
 
-@pytest.mark.parametrize("step", [1, 2, 8])
-@pytest.mark.parametrize("offset", [0.0, 1000.0])
+@each("step", [1, 2, 8])
+@each("offset", [0.0, 1000.0])
 def test_correlation_and_spread_are_of_the_finite_values(step: int, offset: float) -> None:
     golden, got = [1, 2, INF, 4, NAN, 7, -INF], [1.5, 2, INF, 3, NAN, 9, -INF]
     moved = [[value + offset for value in values] for values in (golden, got)]
@@ -55,7 +56,7 @@ def test_no_rounding_makes_a_correlation_more_than_whole() -> None:
             assert abs(pcc) <= 1
 
 
-@pytest.mark.parametrize(
+@each(
     ("golden", "got", "pcc", "spread"),
     [
         ([2], [2], None, 0),
@@ -92,7 +93,7 @@ def test_a_nearly_constant_side_has_no_correlation() -> None:
     assert pcc_of(whole, replace(FLOAT32, relative_l2=0.999)) == (pytest.approx(1), 1.0)
 
 
-@pytest.mark.parametrize(
+@each(
     ("golden", "got", "said"),
     [
         ([1, 2, NAN], [1, 2, 3], "NaN or Inf: 3 instead of nan at element 2"),

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from opscope.base.tests.each import each
 from opscope.harness.prepare.mlir import load, to_bytecode
 from opscope.harness.verdict.operands import Operands, block_largest, magnitude
 from opscope.harness.verdict.steps import Steps
@@ -263,7 +264,7 @@ def test_a_sum_over_rows_moves_by_the_root_of_squares_of_what_its_terms_lost():
     np.testing.assert_allclose(sizes, 2.0**-8 * np.sqrt(np.square(x.astype(np.float64)).sum(axis=1)), rtol=1e-5)
 
 
-@pytest.mark.parametrize(("name", "body", "runs"), [("transpose", None, 1), ("reduce", "stablehlo.maximum", 2)])
+@each(("name", "body", "runs"), [("transpose", None, 1), ("reduce", "stablehlo.maximum", 2)])
 def test_data_movement_runs_once_and_selection_with_both_signs(name, body, runs):
     ran = []
     known = Operands(f"stablehlo.{name}", b"", lambda: [np.float32([2, -4])], body)

@@ -120,6 +120,7 @@ def one_pass(x: np.ndarray, epsilon: float = 1e-5) -> np.ndarray:
     return (x - mean) / np.sqrt(variance + np.float32(epsilon))
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("mean", [3, 30, 100, 300])
 def test_a_variance_in_one_pass_is_right_and_another_epsilon_is_not(mean: float, seed: int) -> None:

@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from opscope.base.tests.each import each
 from opscope.harness.backends import registry
 from opscope.harness.backends.xla import Xla
 from opscope.harness.lanes.ladder import climb
@@ -107,7 +108,7 @@ def test_a_normal_scale_of_a_hundredth_fails_among_many() -> None:
     assert "expected a deviation of " in drawn(values * np.float32(1.01), "NORMAL")
 
 
-@pytest.mark.parametrize(
+@each(
     "change",
     [
         lambda w: w * 0,

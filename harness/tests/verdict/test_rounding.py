@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ml_dtypes
 import numpy as np
-import pytest
 
+from opscope.base.tests.each import each
 from opscope.harness.verdict.rounding import has_denormals, legal_conversion, without_denormals
 
 BF16 = ml_dtypes.bfloat16
@@ -15,7 +15,7 @@ def array(*values, dtype=np.float32):
     return np.array(values, dtype)
 
 
-@pytest.mark.parametrize(
+@each(
     ("x", "golden", "got", "said"),
     [
         # 1 + 2^-8 lies between 1 and 1 + 2^-7: XLA takes the even one.

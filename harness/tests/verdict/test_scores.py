@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from opscope.base.tests.each import each
 from opscope.harness.verdict import unrounded
 from opscope.harness.verdict.check import check_unrounded
 from opscope.harness.verdict.places import blocks_of, groups, index_of, name_of
@@ -107,7 +108,7 @@ def test_a_result_without_rows_is_one_element():
     assert (scores.largest, scores.count, scores.wrong()) == (2.0, 1, ("", ""))
 
 
-@pytest.mark.parametrize(
+@each(
     ("steps", "count", "limit"),
     [
         (BOUND, 1000, 1.02),
@@ -334,7 +335,7 @@ def test_a_place_that_is_worse_than_chance_is_named():
     assert placed((5, slice(16, 32)), 1.02, BOUND) == ("", "")
 
 
-@pytest.mark.parametrize(
+@each(
     ("index", "shape", "name"),
     [
         ((1, 37, 49), (2, 40, 50), "tile (1, 1, 1), face 1, row 5"),
@@ -360,7 +361,7 @@ def test_a_batch_entry_is_a_place_too():
     assert said == "batch (entry 1): expected a mean square of at most 1.18, got 1.19 (0.25 elsewhere)"
 
 
-@pytest.mark.parametrize(
+@each(
     ("shape", "structures"),
     [
         ((), {"face row": [1], "face": [1], "tile": [1]}),
@@ -399,7 +400,7 @@ def test_a_block_is_16_values_of_a_row():
     assert blocks_of(np.array(3.0)) == 3.0
 
 
-@pytest.mark.parametrize(
+@each(
     ("size", "columns", "most", "expected"),
     [
         (12, 4, 8, [(0, 8), (8, 12)]),

@@ -9,6 +9,7 @@ from dataclasses import astuple, replace
 import pytest
 
 from opscope.base.op_families import op_family
+from opscope.base.tests.each import each
 from opscope.harness.verdict.steps import FRACTION_BITS, RANDOM, Steps, steps_of, unit
 from opscope.harness.verdict.target import Target
 
@@ -213,7 +214,7 @@ def test_how_many_bits_of_a_term_are_read():
         assert steps.reads == bits
 
 
-@pytest.mark.parametrize(
+@each(
     ("target", "op", "element", "ulp", "between"),
     [
         # One kernel, or a library's function: a value is rounded to float32 at most, whatever its own error.
@@ -257,7 +258,7 @@ ERF = {"function": 16 * 2 * p(-23)}
 CUTS = replace(DEVICE, cuts_result=lambda name: name == "chlo.erf")
 
 
-@pytest.mark.parametrize(
+@each(
     ("data_format", "op", "element", "steps"),
     [
         (None, "chlo.erf", "f32", Steps("bound", **ERF)),

@@ -6,6 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from opscope.base.tests.each import each
 from opscope.harness.record.records import ResultCheck
 from opscope.harness.verdict.compare import compare
 from opscope.harness.verdict.operands import Operands
@@ -76,7 +77,7 @@ def test_two_keys_change_together_or_one_by_one():
     assert asked([KEYS, both, PAYLOAD], [KEYS, both, SWAPPED])[2]
 
 
-@pytest.mark.parametrize(("name", "shape"), [("topk", (2, 3)), ("argmax", (2,))])
+@each(("name", "shape"), [("topk", (2, 3)), ("argmax", (2,))])
 def test_who_picks_the_largest_may_pick_any_of_equal_ones_but_none_twice(name, shape):
     """Composites of these names, in bf16, where most values are there more than once."""
     x = np.array([[3, 1, 3, 3, 0, 2], [1, 1, 1, 0, 0, 5]], ml_dtypes.bfloat16)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from opscope.base.op_families import op_family
+from opscope.base.tests.each import each
 from opscope.harness.backends.base import Target
 from opscope.harness.record.records import TensorDesc
 from opscope.harness.verdict import (
@@ -47,7 +48,7 @@ def device(fidelity="HiFi4", float_format=None):
     return Target("sim-n150", float_format, fidelity, "Tf32")
 
 
-@pytest.mark.parametrize(
+@each(
     ("target", "op", "element", "l2", "pcc"),
     [
         (DEVICE, "add", "f32", 1e-5, 0.99999),
@@ -122,7 +123,7 @@ def test_sums_grow_with_the_root_of_k_above_the_reference():
     assert tolerance(DEVICE, "eltwise", "f32", 4 * 2304).relative_l2 == 1e-5
 
 
-@pytest.mark.parametrize(
+@each(
     ("op", "body", "element", "float_format", "name"),
     [
         ("reduce", "stablehlo.add", "f32", None, "Float32"),
@@ -149,7 +150,7 @@ def test_a_body_decides_what_a_reduction_computes(op, body, element, float_forma
     assert row.name == name
 
 
-@pytest.mark.parametrize(
+@each(
     ("op", "element", "float_format", "ulp", "l2"),
     [
         ("add", "f32", None, 0.5, 2 * 2**-23),
@@ -177,7 +178,7 @@ def test_goldens_by_formula_get_a_wider_margin():
     assert tolerance(DEVICE, "eltwise", "f32", op_name="chlo.erf", ulp=2).relative_l2 == pytest.approx(32 * 2**-23)
 
 
-@pytest.mark.parametrize(
+@each(
     ("op", "shapes", "out", "params", "inner"),
     [
         ("reduce", [(8, 100), ()], (8,), {}, 100),

@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from opscope.base.tests.each import each
 from opscope.harness.backends import registry
 from opscope.harness.backends.base import Target
 from opscope.harness.prepare.golden import compile_module
@@ -239,7 +240,7 @@ def test_a_host_has_indices_and_no_tiles():
 # --- exact rules
 
 
-@pytest.mark.parametrize("dtype", [bool, np.int8, np.uint16, np.int32, np.int64, ml_dtypes.int4])
+@each("dtype", [bool, np.int8, np.uint16, np.int32, np.int64, ml_dtypes.int4])
 def test_one_discrete_value_is_wrong(dtype):
     golden = np.zeros((40, 40), dtype)
     got = golden.copy()
@@ -263,7 +264,7 @@ def test_moved_and_chosen_values_are_exact(name, target):
 # --- denormals
 
 
-@pytest.mark.parametrize(("got", "right"), [(np.inf, True), (-np.inf, False), (1e38, False), (np.nan, False)])
+@each(("got", "right"), [(np.inf, True), (-np.inf, False), (1e38, False), (np.nan, False)])
 def test_with_denormal_operands_flushed_the_golden_is_of_zeros(got, right):
     """1 / 5e-39 is 2e38, and infinite on a device that reads a zero."""
     x = np.float32([5e-39, 2.0, 4.0, 1e-39])
@@ -525,8 +526,8 @@ def test_one_element_of_one_result_of_a_composite_is_wrong(name, target):
         assert passed(got) == [number != wrong for number in range(len(golden))]
 
 
-@pytest.mark.parametrize("name", ["exponential", "maximum", "reduce", "dot_general", "composite", "convert", "select"])
-@pytest.mark.parametrize("got", [np.inf, -np.inf, 0.0, 1.0, 3e38])
+@each("name", ["exponential", "maximum", "reduce", "dot_general", "composite", "convert", "select"])
+@each("got", [np.inf, -np.inf, 0.0, 1.0, 3e38])
 def test_no_number_stands_for_a_nan(name, got):
     """A packer makes infinity of NaN, and what follows makes numbers of that: both are wrong."""
     golden = np.array([1.0, np.nan, 2.0] * 8, ml_dtypes.bfloat16)
@@ -543,9 +544,7 @@ def _desc(array):
     return TensorDesc(shape=array.shape, data_type=names[array.dtype.name])
 
 
-@pytest.mark.parametrize(
-    ("name", "data_format"), [("dot_general", "Bfp8_b"), ("add", "Float16_b"), ("transpose", "Bfp8_b")]
-)
+@each(("name", "data_format"), [("dot_general", "Bfp8_b"), ("add", "Float16_b"), ("transpose", "Bfp8_b")])
 def test_operands_are_not_asked_for_a_result_that_its_golden_excuses(name, data_format):
     golden = np.random.default_rng(2).standard_normal((64, 64)).astype(np.float32)
     asked = Operands(f"stablehlo.{name}", b"", lambda: pytest.fail("the operands were asked for"))

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from opscope.base.file_names import as_text, label, resolved
+from opscope.base.tests.each import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "text"),
     [
         ("caf\u00e9", "caf\u00e9"),

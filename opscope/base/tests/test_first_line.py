@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-
 from opscope.base.first_line import first_line
+from opscope.base.tests.each import each
 
 KERAS = "Exception encountered when calling D.call().\n\n\x1b[1mgot an unexpected argument 'y'\x1b[0m\n\nArguments: x"
 
 
-@pytest.mark.parametrize(
+@each(
     ("message", "line"),
     [
         (KERAS, "Exception encountered when calling D.call(). got an unexpected argument 'y'"),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from opscope.base.children import frames
 from opscope.base.children.frames import LIMIT, Decoder, ProtocolError, encode, new_token
+from opscope.base.tests.each import each
 from opscope.base.tests.unhurried import UNHURRIED
 
 MESSAGES = [
@@ -33,7 +34,7 @@ def test_frames_survive_any_cut(step):
     assert frames_in == MESSAGES
 
 
-@pytest.mark.parametrize(
+@each(
     "garbage",
     [
         b"hello",

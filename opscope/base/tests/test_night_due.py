@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-import pytest
-
 from opscope.base.night_grid.due import Hour, due, read
+from opscope.base.tests.each import each
 
 STARTED = datetime(2026, 11, 26, 1, tzinfo=UTC)  # a Thursday, 02:00 in Berlin
 BERLIN = "Europe/Berlin"
 
 
-@pytest.mark.parametrize(
+@each(
     ("by", "now", "late"),
     [
         ("07:00", datetime(2026, 11, 26, 12, tzinfo=UTC), False),
@@ -40,7 +39,7 @@ def test_the_hour_is_that_of_summer_in_summer() -> None:
     assert (asked.late, asked.text.partition(":")[0]) == (True, "no night by 2026-07-02 07")
 
 
-@pytest.mark.parametrize("text", ["", "7", "25:00", "07:60", "Fri", "Friday 07:00", "07:00 UTC", -5, None])
+@each("text", ["", "7", "25:00", "07:60", "Fri", "Friday 07:00", "07:00 UTC", -5, None])
 def test_a_wrong_hour_is_refused(text: object) -> None:
     assert Hour.read(text) is None
 

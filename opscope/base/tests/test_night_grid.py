@@ -28,6 +28,7 @@ from opscope.base.night_grid.grid import (
     short_names,
     told_apart,
 )
+from opscope.base.tests.each import each
 
 FIRST = date(2026, 11, 1)
 
@@ -269,7 +270,7 @@ def test_boards_and_formats_of_a_compiler_without_board() -> None:
     assert told_apart({"tt@* n150 a": "tt@1 n150", "tt@* n150 b": "tt@1 n150"})["tt@* n150 a"] == "tt@1 n150 a"
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ("it broke", "it broke"),
@@ -282,7 +283,7 @@ def test_a_long_text_ends_at_a_word(text: str, expected: str) -> None:
     assert cut(text, 10) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("hours", "expected"),
     [
         (0.5, "less than an hour ago"),

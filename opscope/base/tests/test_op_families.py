@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from opscope.base.op_families import COMPUTING, DATA_MOVEMENT, FAMILIES, op_family
+from opscope.base.tests.each import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "family"),
     [
         ("stablehlo.add", "eltwise"),

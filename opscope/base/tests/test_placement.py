@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from opscope.base.mesh.placement import placement
+from opscope.base.tests.each import each
 
 TEXTS = {
     "{devices=[2,1,4]<=[8] last_tile_dim_replicate}": (4, 6),
@@ -31,7 +32,7 @@ def test_the_parts_are_those_that_jax_reads(text: str) -> None:
         assert place.starts[device] == starts
 
 
-@pytest.mark.parametrize("text", TEXTS)
+@each("text", TEXTS)
 def test_parts_join_to_the_whole(text: str) -> None:
     whole = np.arange(np.prod(TEXTS[text])).reshape(TEXTS[text])
     place = placement(text, whole.shape, 8)
@@ -44,7 +45,7 @@ def test_an_uneven_part_is_filled_with_zeros() -> None:
     assert place.part(np.arange(1, 8), 3).tolist() == [7, 0]
 
 
-@pytest.mark.parametrize("text", ["{maximal device=3}", "{manual}", "{devices=[2,2]<=[4]}", "{devices=[3,1]<=[3]}"])
+@each("text", ["{maximal device=3}", "{manual}", "{devices=[2,2]<=[4]}", "{devices=[3,1]<=[3]}"])
 def test_what_splits_no_array_over_the_mesh_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="sharding: expected"):
         placement(text, (4, 6), 8)

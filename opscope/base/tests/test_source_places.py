@@ -8,6 +8,7 @@ import pytest
 
 from opscope.base import source_places
 from opscope.base.source_places import here
+from opscope.base.tests.each import each
 
 
 def test_a_file_that_only_another_folder_has_goes_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -23,7 +24,7 @@ def test_a_file_that_only_another_folder_has_goes_by_its_name(tmp_path: Path, mo
     source_places._is_there.cache_clear()
 
 
-@pytest.mark.parametrize(
+@each(
     "place",
     ["", "jit(f)/layer/add", "net.mlir:3", "jit(f)/add (models/layers.py:45)", "mul (jax/_src/nn/functions.py:12)"],
 )

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from opscope.base import statuses
 from opscope.base.labels import LABELS, label_colours
 from opscope.base.statuses import STAGES, STATUSES, SUPPORT, TERMINAL
+from opscope.base.tests.each import each
 
 
 def test_colours_are_colours_and_meanings_are_sentences() -> None:
@@ -28,6 +27,6 @@ def test_every_status_either_went_wrong_or_was_not_attempted_or_is_right() -> No
     assert {"success", statuses.PASSED} == statuses.RIGHT
 
 
-@pytest.mark.parametrize(("word", "colour"), [("0 split", "split"), ("9 compare", "compare"), ("5 vm", "vm")])
+@each(("word", "colour"), [("0 split", "split"), ("9 compare", "compare"), ("5 vm", "vm")])
 def test_dashboards_number_stages(word: str, colour: str) -> None:
     assert label_colours()[word] == STAGES[colour][1]

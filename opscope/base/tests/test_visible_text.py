@@ -10,6 +10,7 @@ import unicodedata
 import pytest
 
 from opscope.base import terminal
+from opscope.base.tests.each import each
 from opscope.base.visible_text import VisibleStream, one_line, visible, visible_but_style
 
 HOSTILE = "\x1b]0;title\x07\x1b[2J\x9b31m\x00\x7f\u202eevil\u2066\ud800\r\b\ufeff\U000e0041 %s {} [red]x[/red]"
@@ -61,7 +62,7 @@ def test_only_colours_pass_the_door_of_pytest() -> None:
     assert visible_but_style(f"{red}\x1b[2J\x1b]0;x\x07") == f"{red}\\u001b[2J\\u001b]0;x\\u0007"
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+@each("encoding", ["utf-8", "ascii"])
 def test_a_stream_writes_any_text_in_any_encoding(encoding: str) -> None:
     buffer = io.BytesIO()
     stream = VisibleStream(io.TextIOWrapper(buffer, encoding=encoding))

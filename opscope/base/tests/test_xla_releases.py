@@ -8,6 +8,7 @@ from importlib.metadata import PackageNotFoundError
 import pytest
 
 from opscope.base.places import HOME
+from opscope.base.tests.each import each
 from opscope.base.xla import xla_releases
 from opscope.base.xla.xla_releases import BEFORE, FIRST, KNOWN_BUGS, OPTIONS, KnownBug, flags, known_bugs, notes
 
@@ -20,7 +21,7 @@ def test_releases_that_are_taken_need_no_word() -> None:
     assert [lines(release) for release in ("0.10.1", "0.10.2", "0.11.2", "0.12.0.1")] == [[], [], [], []]
 
 
-@pytest.mark.parametrize("release", ["0.9.2", "0.10.0", "0.13.0", "0.13", "1.0"])
+@each("release", ["0.9.2", "0.10.0", "0.13.0", "0.13", "1.0"])
 def test_another_release_is_named_with_the_way_out(release: str) -> None:
     jax, jaxlib = lines(release)
     assert jax.startswith(f"jax: expected 0.10.1 or newer, below 0.13, got {release}: ")
@@ -57,7 +58,7 @@ def test_every_known_bug_has_a_source_and_a_mend_that_exists() -> None:
         assert bug.package != "jaxlib" or bug.mended_by in (*OPTIONS, *others), bug
 
 
-@pytest.mark.parametrize(
+@each(
     ("releases", "found"),
     [
         ({}, []),

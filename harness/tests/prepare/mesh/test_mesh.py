@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from opscope.base.tests.each import each
 from opscope.harness.prepare.mesh.collectives import Collective, folded
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpTest
@@ -104,7 +105,7 @@ FORMULAS: dict[str, tuple[Collective, Callable[[list[np.ndarray]], list[np.ndarr
 }
 
 
-@pytest.mark.parametrize("name", FORMULAS)
+@each("name", FORMULAS)
 def test_each_device_has_what_the_formula_says(name: str) -> None:
     joint, formula = FORMULAS[name]
     x = arrays()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -157,7 +158,8 @@ def test_a_slice_by_shardy_is_partitioned() -> None:
     assert tanh.inputs[0].shape == (4, 6)
 
 
-@pytest.mark.parametrize("private_main", [False, True])
+# quick: with a @main that is none, which also has another name
+@pytest.mark.parametrize("private_main", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_function_of_another_name_is_partitioned_too(private_main: bool) -> None:
     text = SHARDED.replace("@main", "@forward")
     if private_main:
@@ -172,9 +174,14 @@ def test_a_function_of_another_name_is_partitioned_too(private_main: bool) -> No
     assert local.arguments[0].shape == (4, 6)
 
 
+@cache
+def compiled_local() -> Exported:
+    """What each of two devices runs of `COMPILED`."""
+    return sharded(Exported(mlir.to_bytecode(mlir.load(COMPILED)), (), "file"), "1x2", "net")
+
+
 def test_groups_of_devices_are_read_as_such_where_they_cannot_be_of_replicas() -> None:
-    local = sharded(Exported(mlir.to_bytecode(mlir.load(COMPILED)), (), "file"), "1x2", "net")
-    text = str(mlir.load(local.bytecode))
+    text = str(mlir.load(compiled_local().bytecode))
     assert re.search(r"all_reduce.*use_global_device_ids", text)
     flat = COMPILED.replace("dense<[[0, 1]]> : tensor<1x2xi64>", "dense<0> : tensor<1x1xi64>")
     own = sharded(Exported(mlir.to_bytecode(mlir.load(flat)), (), "file"), "1x2", "net")
@@ -284,8 +291,8 @@ def test_tt_takes_a_mesh_that_the_board_has(tmp_path: Path) -> None:
 
 
 def test_what_devices_compute_together_is_written_over_a_mesh_by_name() -> None:
-    local = sharded(Exported(mlir.to_bytecode(mlir.load(COMPILED)), (), "file"), "1x2", "net")
-    [joint] = [op for op in split_module(local.bytecode).ops.values() if op.op_name == "stablehlo.all_reduce"]
+    ops = split_module(compiled_local().bytecode).ops.values()
+    [joint] = [op for op in ops if op.op_name == "stablehlo.all_reduce"]
     text = str(mlir.load(over_mesh(joint.bytecode, (1, 2))))
     assert 'sdy.mesh @mesh = <["axis0"=2]>' in text
     assert re.search(r"sdy.manual_computation\(%arg0\) .*manual_axes=\{\"axis0\"\}", text)

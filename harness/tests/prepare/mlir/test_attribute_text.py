@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from opscope.base.tests.each import each
 from opscope.harness.prepare.mlir.attribute_text import integers, is_array, with_integers, without_dimension
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "values", "others", "again"),
     [
         ("array<i64: 1, -2>", (1, -2), [3], "array<i64: 3>"),
@@ -40,7 +41,7 @@ def test_anything_else_has_none() -> None:
         with_integers("#stablehlo.dot<>", [1])
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "rank", "dim", "texts"),
     [
         # Sizes: shorter by the entry of the dimension. Numbers of dimensions: renumbered. Or as it is.

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from opscope.base.places import HOME
+from opscope.base.tests.each import each
 from opscope.harness.prepare.mlir import context, load, to_bytecode
 from opscope.harness.prepare.mlir.door import ir, stablehlo
 from opscope.harness.prepare.mlir.locations import place_of, short_path
@@ -161,7 +162,7 @@ def test_constants_are_read_as_ml_dtypes_writes_them(name: str, length: int) -> 
     np.testing.assert_array_equal(got.astype(np.float64), array.astype(np.float64))
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "bits"),
     [
         ("dense<0xFF800000> : tensor<2xf32>", "000080ff" * 2),
@@ -192,7 +193,7 @@ def test_a_resource_that_the_file_does_not_hold_is_refused() -> None:
         array_of("dense_resource<gone> : tensor<2xf32>")
 
 
-@pytest.mark.parametrize(
+@each(
     ("element", "bits"),
     [
         ("f32", 0xFF800000),
@@ -224,7 +225,7 @@ def test_embedded_splats_are_written_bit_for_bit(element: str, bits: int) -> Non
     assert got.reshape(-1)[:1].tobytes() == array.tobytes()
 
 
-@pytest.mark.parametrize(
+@each(
     ("location", "text", "framework_op"),
     [
         ('"jit(f)/layer/dot"("a.py":3:4)', "jit(f)/layer/dot (a.py:3)", "dot"),
@@ -245,7 +246,7 @@ def test_places_are_read_from_every_kind_of_location(location: str, text: str, f
     assert (str(place), place.framework_op) == (text, framework_op)
 
 
-@pytest.mark.parametrize(
+@each(
     ("file", "text"),
     [
         (str(HOME / "models" / "jax" / "resnet50.py"), "models/jax/resnet50.py"),
@@ -290,7 +291,7 @@ def test_a_process_that_splits_does_not_import_jax_and_has_one_thread() -> None:
     assert run.stdout.split() == ["False", "1"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("array", "splat"),
     [
         (np.ones(5, np.float32), True),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
+from opscope.base.tests.each import each
 from opscope.harness.prepare.paths import moved, moved_back, moved_shape, moves_of, path_of
 
 
-@pytest.mark.parametrize(
+@each(
     ("location", "path", "moves"),
     [
         ("main/12 (net.py:7)", "main/12", ()),

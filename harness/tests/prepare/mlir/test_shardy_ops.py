@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
+from opscope.base.tests.each import each
 from opscope.harness.prepare.export import one_model
 from opscope.harness.prepare.golden import compile_module
 from opscope.harness.prepare.mlir import load
@@ -52,7 +52,7 @@ def test_where_something_is_split_only_constants_change() -> None:
         assert kept in text
 
 
-@pytest.mark.parametrize("value", ["(1.0, -2.0)", "0x7FC00001"])
+@each("value", ["(1.0, -2.0)", "0x7FC00001"])
 def test_a_constant_of_any_type_keeps_its_bits(value: str) -> None:
     kind = "complex<f32>" if "(" in value else "f32"
     text = f"func.func @main() -> tensor<2x{kind}> {{\n %0 = OP dense<{value}> : tensor<2x{kind}>\n" + (

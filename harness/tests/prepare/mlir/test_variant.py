@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from opscope.base.tests.each import each
 from opscope.harness.prepare.mlir import load, to_bytecode
 from opscope.harness.prepare.mlir.variant import Form, InvalidVariantError, build, main_op, read, without_inner_ops
 
@@ -84,7 +85,7 @@ def test_another_element_type_is_carried_through_the_body() -> None:
     assert "f32" not in str(load(bytecode)).replace("bf16", "")
 
 
-@pytest.mark.parametrize(
+@each(
     ("source", "changes", "said"),
     [
         (ADD, {"operands": ((4,), (5,)), "results": ((4,),)}, "op requires"),
