@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from opscope.base.tests.held import held
+from opscope.base.tests.covered import covered
 from opscope.compiler.buda.netlist.check import check
 from opscope.compiler.buda.netlist.emit import netlist_of, to_yaml
 from opscope.compiler.buda.netlist.parse import parse
@@ -115,7 +115,7 @@ MOVES_HELD = {
 """Moves along another dim, or of other sizes; all but a few lines of the compiler that they run are run by others."""
 
 
-@pytest.mark.parametrize("name", held(MOVES, MOVES_HELD))
+@pytest.mark.parametrize("name", covered(MOVES, MOVES_HELD))
 def test_a_move_is_exact(name: str) -> None:
     function, shape = MOVES[name]
     case = lowered_function(lambda x: function(relu(x)), shape)
@@ -184,7 +184,7 @@ SUMS_HELD = {
 """Sums of other sizes, and those of which another is a step."""
 
 
-@pytest.mark.parametrize("name", held(SUMS, SUMS_HELD))
+@pytest.mark.parametrize("name", covered(SUMS, SUMS_HELD))
 def test_sums_agree_with_xla(name: str) -> None:
     function, shapes = SUMS[name]
     case = lowered_function(function, *shapes)

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pytest
 
-from opscope.base.tests.held import held
+from opscope.base.tests.covered import covered
 from opscope.compiler.buda.plan_to_binary import to_binary
 from opscope.compiler.buda.planner import budget_of, plan
 from opscope.compiler.target.system_desc import load_board
@@ -25,7 +25,7 @@ CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], int, int, Edges]] = {
 }
 
 
-@pytest.mark.parametrize("name", held(CASES, {"same": "dilated", "strided": "last pixels unread"}))
+@pytest.mark.parametrize("name", covered(CASES, {"same": "dilated", "strided": "last pixels unread"}))
 def test_both_gradients_are_xlas(name: str) -> None:
     image, kernel, stride, dilation, edges = CASES[name]
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from opscope.base.tests.held import held
+from opscope.base.tests.covered import covered
 from opscope.compiler import api
 from opscope.compiler.pipelines.pipeline import graph_passes, run
 from opscope.compiler.tests import programs
@@ -201,7 +201,7 @@ def check(source: str, arguments: list[np.ndarray], tolerance: float) -> None:
             np.testing.assert_allclose(got, wanted, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("name", held(FORMS, SAME_PROGRAM))
+@pytest.mark.parametrize("name", covered(FORMS, SAME_PROGRAM))
 def test_a_form_becomes_the_op_of_that_name(name: str) -> None:
     function, arguments, wanted = FORMS[name]
     assert named(programs.stablehlo(function, *arguments)) == wanted

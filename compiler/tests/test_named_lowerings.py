@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from opscope.base.tests.held import held
+from opscope.base.tests.covered import covered
 from opscope.compiler import api
 from opscope.compiler.against.ours import FRONT
 from opscope.compiler.errors import StageFailure
@@ -146,7 +146,7 @@ HELD = {
 """Forms along another dim, of another size; every line of the compiler that they run is run by others."""
 
 
-@pytest.mark.parametrize("name", held(CASES, HELD))
+@pytest.mark.parametrize("name", covered(CASES, HELD))
 def test_the_form_computes_what_xla_does(name: str) -> None:
     function, arguments = CASES[name]
     expected = jax.tree.leaves(jax.jit(function)(*arguments))

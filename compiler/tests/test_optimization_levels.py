@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from opscope.base.tests.held import held
+from opscope.base.tests.covered import covered
 from opscope.compiler import api
 from opscope.compiler.errors import CompilerInputError
 from opscope.compiler.pipelines import pipeline
@@ -106,7 +106,7 @@ def test_bfloat16_is_rounded_less_often(name: str) -> None:
 @pytest.mark.parametrize(
     "name",
     # quick: the others; what block has is fused, test_ttir_fusing.py
-    held(FUNCTIONS, {"block": "attention"}),
+    covered(FUNCTIONS, {"block": "attention"}),
 )
 def test_level_1_has_fewer_kernels(name: str) -> None:
     ttir = api.stablehlo_to_ttir(case(name)[0])

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from opscope.base.tests.held import held
+from opscope.base.tests.covered import covered
 from opscope.compiler.target import binary
 from opscope.compiler.target.program import EltwiseParams, Numerics
 from opscope.compiler.target.rounding import MODES, bits, flush, to_halves, to_mantissa
@@ -127,7 +127,7 @@ def test_two_tensors_have_the_bits_of_their_parts(kernel: str) -> None:
                 same_bits(kernel, arrays, result, board=board)
 
 
-@pytest.mark.parametrize("kernel", held(sorted(plain.FUNCTIONS), {"subtract": "add"}))
+@pytest.mark.parametrize("kernel", covered(sorted(plain.FUNCTIONS), {"subtract": "add"}))
 def test_a_part_in_which_nothing_special_shows_is_what_numpy_makes_of_it(
     kernel: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,7 +21,7 @@ from opscope.base.children.child import Child
 from opscope.base.children.ending import Cause, ChildEnded, Deadline
 from opscope.base.children.process_tree import children_of
 from opscope.base.tests.captured import captured
-from opscope.base.tests.held import held
+from opscope.base.tests.covered import covered
 from opscope.base.tests.own_fork_server import own_fork_server
 from opscope.base.tests.processes import are_gone
 
@@ -104,7 +104,7 @@ def test_a_child_with_its_own_settings_does_not_decide_those_of_the_server(
 
 @pytest.mark.parametrize(
     "name",
-    held(
+    covered(
         ["PYTHONHASHSEED", "XLA_FLAGS", "LD_LIBRARY_PATH", "COVERAGE_PROCESS_START"],
         {"PYTHONHASHSEED": "XLA_FLAGS", "LD_LIBRARY_PATH": "XLA_FLAGS"},  # all of one list
     ),

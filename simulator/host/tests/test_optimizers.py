@@ -11,7 +11,7 @@ import numpy as np
 import optax
 import pytest
 
-from opscope.base.tests.held import held
+from opscope.base.tests.covered import covered
 from opscope.compiler.tests import programs
 from opscope.simulator.host.errors import PyBudaError
 from opscope.simulator.host.learning_rate_scheduler import LearningRateScheduler
@@ -89,7 +89,9 @@ CASES: dict[str, tuple[Callable[[], Optimizer], optax.GradientTransformation]] =
 }
 
 
-@pytest.mark.parametrize("name", held(CASES, {"adam": "adam-l2", "adam-enable-adam-w": "adamw", "lars": "lars-decay"}))
+@pytest.mark.parametrize(
+    "name", covered(CASES, {"adam": "adam-l2", "adam-enable-adam-w": "adamw", "lars": "lars-decay"})
+)
 def test_rules_are_those_of_optax(name: str) -> None:
     make, peer = CASES[name]
     optimizer, random = make(), np.random.default_rng(3)

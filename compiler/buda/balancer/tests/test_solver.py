@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from opscope.base.tests.held import held
+from opscope.base.tests.covered import covered
 from opscope.compiler.buda.balancer.budget import Budget
 from opscope.compiler.buda.balancer.constraints import EdgeFailureReason, End, edge_failure
 from opscope.compiler.buda.balancer.legalizer import legalize_graph
@@ -47,7 +47,7 @@ def fits(graph: BudaGraph, edge: Edge, producer: OpModel, consumer: OpModel) -> 
     return edge_failure(graph, edge, producer.stream, End.of(consumer, edge.operand)) is None
 
 
-@pytest.mark.parametrize("name", held(GRAPHS, {"convolution": "slices"}))  # of more op models
+@pytest.mark.parametrize("name", covered(GRAPHS, {"convolution": "slices"}))  # of more op models
 def test_what_is_left_is_the_largest_consistent_set(name: str) -> None:
     graph, solver = GRAPHS[name], solver_of(name)
     edges = [edge for edge in inner_edges(graph) if edge not in solver.cuts]
@@ -64,7 +64,7 @@ def test_what_is_left_is_the_largest_consistent_set(name: str) -> None:
     assert {node.name: len(solver.at(node.name)) for node in graph.ops} == {n: len(m) for n, m in left.items()}
 
 
-@pytest.mark.parametrize("name", held(GRAPHS, {"convolution": "slices"}))  # of more op models
+@pytest.mark.parametrize("name", covered(GRAPHS, {"convolution": "slices"}))  # of more op models
 def test_choices_fit_along_every_edge(name: str) -> None:
     graph = GRAPHS[name]
     for pick in (0, -1):

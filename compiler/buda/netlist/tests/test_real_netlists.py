@@ -137,8 +137,10 @@ def test_the_command_and_the_compiler_agree_on_all(tmp_path: Path) -> None:
 def test_most_templates_pass_with_values_of_ours() -> None:
     outcomes = list(netlist_corpus.outcomes_of_templates())
     assert [outcome.name for outcome in outcomes if outcome.result == "exception"] == []
+    # With values of ours test_fused_op_all_ops_b0, a chain in LoFi, correlates by 0.986 (0.99 is the limit) since
+    # bfloat16 is multiplied as recorded kernels do.
     passed = sum(outcome.result == "passed" for outcome in outcomes)
-    assert (passed, len(outcomes)) == (45, 55)
+    assert (passed, len(outcomes)) == (44, 55)
 
 
 @pytest.mark.slow
